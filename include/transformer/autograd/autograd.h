@@ -1,0 +1,70 @@
+#pragma once
+// Gradients. Each op that has an input with a gradient puts one entry on the tape: a closure that holds
+// exactly the tensors its backward needs. backward(loss) runs the closures in reverse order and frees each
+// entry, and what it held, as soon as it has run.
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include "transformer/core/context.h"
+#include "transformer/core/tensor.h"
+
+namespace transformer {
+
+// Where the gradient of one input goes. Ask needed() before computing it.
+class GradientSlot {
+ public:
+  explicit GradientSlot(Node* node) : node_(node) {}
+  bool needed() const { return node_ != nullptr; }
+
+  // Adds g to the input's gradient; g may be shared with others, it is not written to. The dtype may differ.
+  void add(Context& ctx, const Tensor& g);
+
+  // The buffer to write into, for kernels that can add in place: `accumulate` says whether it holds something
+  // already (add to it) or is new and unset (overwrite it). It has the dtype and shape of the input.
+  struct Target { Tensor tensor; bool accumulate; };
+  Target target(Context& ctx);
+
+ private:
+  Node* node_;
+};
+
+using Slots = std::vector<GradientSlot>;
+using Backward = std::function<void(Context& ctx, const Tensor& dy, Slots& in)>;
+
+struct Node {
+  Shape shape;
+  DType dtype = DType::float32;
+  std::uint64_t order = 0;                      // position on the tape; later ops have larger ones
+  std::vector<std::shared_ptr<Node>> inputs;    // null where an input has no gradient
+  Backward backward;                            // empty for leaves
+  Tensor grad;                                  // what has arrived so far
+  Tensor low_precision;                         // leaves: the weight in the compute dtype, see in_precision
+  std::uint64_t low_precision_version = 0;      // storage version the copy was made from
+  ~Node();
+};
+
+// Makes a leaf of t: its gradient will be collected in gradient(t).
+Tensor& require_grad(Tensor& t);
+bool has_gradient(const Tensor& t);        // is t on the tape?
+const Tensor& gradient(const Tensor& t);   // undefined until backward has reached it
+void clear_gradient(Tensor& t);
+
+// Puts y on the tape as made from `inputs`, unless no input has a gradient or recording is off. Capture y
+// and inputs in the closure by value; a captured y must be captured before this call (it then has no node,
+// so there is no cycle).
+Tensor record(Context& ctx, Tensor y, std::initializer_list<std::reference_wrapper<const Tensor>> inputs, Backward backward);
+Tensor record(Context& ctx, Tensor y, const std::vector<Tensor>& inputs, Backward backward);
+// Will record() record for these inputs? For ops that save more when it does.
+bool records(Context& ctx, std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
+
+// Runs the tape backwards from y with dy (default: 1, for a loss of one element).
+void backward(Context& ctx, const Tensor& y, const Tensor& dy = {});
+
+// w in the given dtype. The copy of a leaf is kept with it and made anew only when w has changed since.
+Tensor in_precision(Context& ctx, const Tensor& w, DType dtype);
+
+}  // namespace transformer

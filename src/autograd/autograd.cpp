@@ -1,0 +1,155 @@
+#include "transformer/autograd/autograd.h"
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include "backend/kernels.h"
+
+namespace transformer {
+namespace {
+
+std::uint64_t next_order() {
+  static thread_local std::uint64_t order = 0;
+  return ++order;
+}
+
+Tensor attach(Context& ctx, Tensor y, std::vector<std::shared_ptr<Node>> inputs, Backward backward) {
+  if (!ctx.recording() || std::none_of(inputs.begin(), inputs.end(), [](const auto& n) { return n != nullptr; })) return y;
+  auto node = std::make_shared<Node>();
+  node->shape = y.shape();
+  node->dtype = y.dtype();
+  node->order = next_order();
+  node->inputs = std::move(inputs);
+  node->backward = std::move(backward);
+  y.set_node(std::move(node));
+  return y;
+}
+
+}  // namespace
+
+// A long chain of ops must not recurse through its destructors: take the links apart one by one.
+Node::~Node() {
+  std::vector<std::shared_ptr<Node>> open = std::move(inputs);
+  backward = nullptr;
+  while (!open.empty()) {
+    std::shared_ptr<Node> n = std::move(open.back());
+    open.pop_back();
+    if (!n || n.use_count() != 1) continue;
+    std::move(n->inputs.begin(), n->inputs.end(), std::back_inserter(open));
+    n->inputs.clear();
+  }
+}
+
+Tensor& require_grad(Tensor& t) {
+  if (!t.defined() || !is_float(t.dtype())) fail("require_grad", "only floating-point tensors have gradients");
+  auto node = std::make_shared<Node>();
+  node->shape = t.shape();
+  node->dtype = t.dtype();
+  t.set_node(std::move(node));
+  return t;
+}
+
+bool has_gradient(const Tensor& t) { return t.node() != nullptr; }
+
+const Tensor& gradient(const Tensor& t) {
+  static const Tensor none;
+  return t.node() ? t.node()->grad : none;
+}
+
+void clear_gradient(Tensor& t) {
+  if (t.node()) t.node()->grad = Tensor();
+}
+
+bool records(Context& ctx, std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
+  return ctx.recording() && std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return has_gradient(t); });
+}
+
+Tensor record(Context& ctx, Tensor y, std::initializer_list<std::reference_wrapper<const Tensor>> inputs, Backward backward) {
+  std::vector<std::shared_ptr<Node>> nodes;
+  for (const Tensor& t : inputs) nodes.push_back(t.node());
+  return attach(ctx, std::move(y), std::move(nodes), std::move(backward));
+}
+
+Tensor record(Context& ctx, Tensor y, const std::vector<Tensor>& inputs, Backward backward) {
+  std::vector<std::shared_ptr<Node>> nodes;
+  for (const Tensor& t : inputs) nodes.push_back(t.node());
+  return attach(ctx, std::move(y), std::move(nodes), std::move(backward));
+}
+
+void GradientSlot::add(Context& ctx, const Tensor& g) {
+  if (!node_) return;
+  if (g.shape() != node_->shape) fail("backward", "a gradient of shape {} arrived for a tensor of shape {}", g.shape(), node_->shape);
+  Tensor& grad = node_->grad;
+  if (!grad.defined() && g.dtype() == node_->dtype) {
+    grad = g.detach();
+  } else if (!grad.defined()) {
+    grad = Tensor::empty(ctx, node_->shape, node_->dtype);
+    kernels(ctx).copy(ctx, g, grad);
+  } else {
+    Target to = target(ctx);
+    kernels(ctx).add_to(ctx, g, to.tensor);
+  }
+}
+
+GradientSlot::Target GradientSlot::target(Context& ctx) {
+  Tensor& grad = node_->grad;
+  if (!grad.defined()) {
+    grad = Tensor::empty(ctx, node_->shape, node_->dtype);
+    return {grad, false};
+  }
+  // Someone else still reads this memory (add passes the same gradient to both sides): leave theirs alone.
+  if (grad.storage().use_count() > 1 || !grad.is_contiguous()) {
+    Tensor own = Tensor::empty(ctx, node_->shape, node_->dtype);
+    kernels(ctx).copy(ctx, grad, own);
+    grad = own;
+  }
+  return {grad, true};
+}
+
+void backward(Context& ctx, const Tensor& y, const Tensor& dy) {
+  if (!has_gradient(y)) fail("backward", "the tensor {} was not made from anything that has a gradient", y.shape());
+  if (y.node()->order != 0 && !y.node()->backward) fail("backward", "the tape behind this tensor was already run and freed; run forward again");
+  if (!dy.defined() && y.numel() != 1) fail("backward", "start from a loss of one element, or give the gradient of {}", y.shape());
+  const NoGradients no_gradients(ctx);
+  GradientSlot(y.node().get()).add(ctx, dy.defined() ? dy : Tensor::full(ctx, y.shape(), 1.0F, y.dtype()));
+
+  // The order of the tape is a topological order: take the latest reachable entry, run it, drop it.
+  auto later = [](const std::shared_ptr<Node>& a, const std::shared_ptr<Node>& b) { return a->order < b->order; };
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, decltype(later)> queue(later);
+  queue.push(y.node());
+  Node* last = nullptr;
+  while (!queue.empty()) {
+    const std::shared_ptr<Node> node = queue.top();
+    queue.pop();
+    if (node.get() == last || !node->backward) continue;  // reached twice; or a leaf
+    last = node.get();
+    Slots slots;
+    slots.reserve(node->inputs.size());
+    for (const auto& input : node->inputs) slots.emplace_back(input.get());
+    const Tensor grad = std::exchange(node->grad, Tensor());
+    const Backward run = std::exchange(node->backward, nullptr);
+    if (grad.defined()) run(ctx, grad, slots);
+    for (auto& input : node->inputs)
+      if (input && input->backward) queue.push(input);
+    node->inputs.clear();
+  }
+}
+
+Tensor in_precision(Context& ctx, const Tensor& w, DType dtype) {
+  if (!w.defined() || w.dtype() == dtype) return w.detach();
+  auto convert = [&] {
+    Tensor copy = Tensor::empty(ctx, w.shape(), dtype);
+    kernels(ctx).copy(ctx, w, copy);
+    return copy;
+  };
+  Node* leaf = w.node().get();
+  if (!leaf || leaf->order != 0) return convert();
+  if (!leaf->low_precision.defined() || leaf->low_precision.dtype() != dtype || leaf->low_precision_version != w.storage()->version) {
+    leaf->low_precision = convert();
+    leaf->low_precision_version = w.storage()->version;
+  }
+  return leaf->low_precision;
+}
+
+}  // namespace transformer

@@ -1,0 +1,35 @@
+#pragma once
+// oneDNN's matmul behind one small class: the only file pair that knows oneDNN, version 2 or 3.
+
+#include <cstdint>
+#include <memory>
+
+#include "backend/kernels.h"
+
+namespace transformer {
+
+class MatmulCache {
+ public:
+  MatmulCache();
+  ~MatmulCache();
+
+  // c [batch, m, n] = activation(alpha · a · b + bias) or c += alpha · a · b, over strided matrices.
+  struct Problem {
+    std::int64_t batch = 1, m = 0, n = 0, k = 0;
+    std::int64_t a_row = 0, a_col = 1, a_batch = 0;   // strides in elements
+    std::int64_t b_row = 0, b_col = 1, b_batch = 0;   // b_batch 0: one b for all
+    std::int64_t c_row = 0, c_batch = 0;
+    DType in = DType::float32, out = DType::float32, bias = DType::float32;
+    bool has_bias = false, accumulate = false;
+    float alpha = 1.0F;
+    Activation activation = Activation::none;
+    bool operator==(const Problem&) const = default;
+  };
+  void run(Context& ctx, const Problem& p, const void* a, const void* b, const void* bias, void* c);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace transformer

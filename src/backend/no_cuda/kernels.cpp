@@ -1,0 +1,10 @@
+// Linked where there is no CUDA, so that nothing above backend/ needs to know.
+#include "backend/kernels.h"
+
+namespace transformer {
+
+std::shared_ptr<Kernels> make_cuda_kernels(int device) {
+  fail("Device", "cuda:{} asked for, but this build has no CUDA; use the device cpu", device);
+}
+
+}  // namespace transformer

@@ -1,0 +1,100 @@
+#include "transformer/core/tensor.h"
+
+#include <cstring>
+
+#include "transformer/core/context.h"
+
+namespace transformer {
+
+Tensor Tensor::empty(Context& ctx, const Shape& shape, DType dtype) {
+  for (std::int64_t d : shape)
+    if (d < 0) fail("Tensor", "shape {} has a negative size", shape);
+  Tensor t;
+  const std::int64_t bytes = shape.numel() * size_of(dtype);
+  t.storage_ = std::make_shared<Storage>(Storage{ctx.allocator().allocate(static_cast<std::size_t>(bytes)), bytes, ctx.device()});
+  t.shape_ = shape;
+  t.row_stride_ = shape.back();
+  t.dtype_ = dtype;
+  return t;
+}
+
+Tensor Tensor::wrap(std::shared_ptr<std::byte> owner, const Shape& shape, DType dtype, Device device) {
+  Tensor t;
+  t.storage_ = std::make_shared<Storage>(Storage{std::move(owner), shape.numel() * size_of(dtype), device});
+  t.shape_ = shape;
+  t.row_stride_ = shape.back();
+  t.dtype_ = dtype;
+  return t;
+}
+
+void Tensor::fill_from(const void* values, std::size_t bytes) {
+  if (static_cast<std::int64_t>(bytes) != storage_->bytes)
+    fail("Tensor", "{} bytes of values given for {} {}: expected {}", bytes, shape_, dtype_, storage_->bytes);
+  if (bytes != 0) std::memcpy(mutable_raw(), values, bytes);
+}
+
+std::byte* Tensor::bytes_at(DType asked) const {
+  if (!defined()) fail("Tensor", "data of an undefined tensor asked for");
+  if (asked != dtype_) fail("Tensor", "data asked for as {}, but the tensor {} holds {}", asked, shape_, dtype_);
+  return storage_->data ? storage_->data.get() + offset_ * size_of(dtype_) : nullptr;
+}
+
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  std::vector<T> out(static_cast<std::size_t>(numel()));
+  const T* from = data<T>();
+  for (std::int64_t r = 0; r < rows(); ++r)
+    std::memcpy(out.data() + r * cols(), from + r * row_stride_, static_cast<std::size_t>(cols()) * sizeof(T));
+  return out;
+}
+template std::vector<float> Tensor::to_vector() const;
+template std::vector<bfloat16> Tensor::to_vector() const;
+template std::vector<float16> Tensor::to_vector() const;
+template std::vector<std::int32_t> Tensor::to_vector() const;
+template std::vector<std::int64_t> Tensor::to_vector() const;
+template std::vector<std::uint8_t> Tensor::to_vector() const;
+template std::vector<std::int8_t> Tensor::to_vector() const;
+
+float Tensor::item() const {
+  if (!defined() || numel() != 1) fail("Tensor", "item() needs exactly one element, got shape {}", shape_);
+  return *data<float>();
+}
+
+Tensor Tensor::view(const Shape& shape) const {
+  Shape to = shape;
+  std::int64_t known = 1;
+  int open = -1;
+  for (int i = 0; i < to.rank(); ++i) {
+    if (to[i] == -1 && open < 0) open = i;
+    else known *= to[i];
+  }
+  if (open >= 0) to[open] = known == 0 ? 0 : numel() / known;
+  if (to.numel() != numel()) fail("view", "{} does not hold as many elements as {}", shape, shape_);
+  Tensor t = detach();
+  t.shape_ = to;
+  if (is_contiguous()) t.row_stride_ = to.back();
+  else if (to.back() != cols()) fail("view", "a column block {} keeps its last size, {} changes it; copy it first", shape_, shape);
+  return t;
+}
+
+Tensor Tensor::row_block(std::int64_t begin, std::int64_t count) const {
+  if (rank() == 0 || begin < 0 || count < 0 || begin + count > shape_[0])
+    fail("row_block", "rows {}…{} asked of {}", begin, begin + count, shape_);
+  Tensor t = detach();
+  t.shape_[0] = count;
+  const std::int64_t step = rank() == 1 ? 1 : (shape_[0] == 0 ? 0 : rows() / shape_[0] * row_stride_);
+  t.offset_ += begin * step;
+  if (rank() == 1) t.row_stride_ = count;
+  return t;
+}
+
+Tensor Tensor::column_block(std::int64_t begin, std::int64_t count) const {
+  if (rank() == 0 || begin < 0 || count < 0 || begin + count > cols())
+    fail("column_block", "columns {}…{} asked of {}", begin, begin + count, shape_);
+  Tensor t = detach();
+  t.shape_[-1] = count;
+  t.offset_ += begin;
+  return t;
+}
+
+}  // namespace transformer
