@@ -1,10 +1,6 @@
 #include "backend/cpu/kernels.h"
 // Kernels still to be written; each line goes away with its kernel.
 namespace transformer {
-void CpuKernels::fill(Context&, float, Tensor&) { unsupported("fill"); }
-void CpuKernels::copy(Context&, const Tensor&, Tensor&) { unsupported("copy"); }
-void CpuKernels::add_to(Context&, const Tensor&, Tensor&) { unsupported("add_to"); }
-void CpuKernels::strided_copy(Context&, const Shape&, const Tensor&, std::int64_t, const Shape&, Tensor&, std::int64_t, const Shape&, bool) { unsupported("strided_copy"); }
 void CpuKernels::uniform(Context&, RandomStream, float, float, Tensor&) { unsupported("uniform"); }
 void CpuKernels::normal(Context&, RandomStream, float, float, Tensor&) { unsupported("normal"); }
 void CpuKernels::dropout(Context&, const Tensor&, const DropoutArgs&, Tensor&) { unsupported("dropout"); }
