@@ -1,0 +1,19 @@
+#pragma once
+// Products of matrices.
+
+#include "transformer/core/context.h"
+#include "transformer/core/tensor.h"
+#include "transformer/core/types.h"
+
+namespace transformer {
+
+// y = activation(x · weightᵀ + bias)
+//   x [..., in], weight [out, in], bias [out] or undefined → y [..., out] in the dtype of x.
+// A float32 weight is used in the dtype of x; its gradient is float32.
+Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
+
+// a [..., M, K] · b [..., K, N] → [..., M, N]. Leading dimensions broadcast. With transpose_a (transpose_b) the
+// last two dimensions of a (b) are stored the other way round.
+Tensor matmul(Context& ctx, const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);
+
+}  // namespace transformer

@@ -1,0 +1,135 @@
+#include "transformer/ops/linear.h"
+
+#include "support/op_check.h"
+
+namespace transformer::test {
+namespace {
+
+template <class S>
+S activated(Activation a, const S& x) {
+  using reference::erf, reference::exp, reference::tanh;
+  switch (a) {
+    case Activation::none: return x;
+    case Activation::relu: return x > S(0.0) ? x : S(0.0);
+    case Activation::gelu: return x * S(0.5) * (S(1.0) + erf(x / S(std::sqrt(2.0))));
+    case Activation::gelu_tanh: return x * S(0.5) * (S(1.0) + tanh(S(std::sqrt(2.0 / M_PI)) * (x + S(0.044715) * x * x * x)));
+    case Activation::silu: return x / (S(1.0) + exp(-x));
+  }
+  return x;
+}
+
+// Rows of in[0] times the rows of in[1], plus in[2].
+template <class S>
+Array<S> plain_linear(const Arrays<S>& in, Activation activation) {
+  Array<S> y(in[0].shape.with_back(in[1].dim(0)));
+  const std::int64_t rows = in[0].shape.numel() / in[0].dim(-1);
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t o = 0; o < in[1].dim(0); ++o) {
+      S sum = in.size() > 2 ? in[2][o] : S(0.0);
+      for (std::int64_t i = 0; i < in[1].dim(1); ++i) sum += in[0].at(r, i) * in[1].at(o, i);
+      y.at(r, o) = activated(activation, sum);
+    }
+  return y;
+}
+
+}  // namespace
+
+TEST(Linear, MatchesReferenceOverOddSizes) {
+  for (auto [rows, in, out] : {std::tuple{1, 1, 1}, {1, 17, 3}, {3, 1, 17}, {17, 65, 3}, {65, 3, 17}, {2, 64, 65}}) {
+    check_op({.name = fmt::format("linear {}x{}→{}", rows, in, out), .inputs = {{.shape = {rows, in}}, {.shape = {out, in}, .master = true}, {.shape = {out}, .master = true}}},
+             [](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1], t[2]); },
+             [](const auto& t) { return plain_linear(t, Activation::none); });
+  }
+}
+
+TEST(Linear, FusesEveryActivation) {
+  for (Activation a : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+    check_op({.name = fmt::format("activation {}", static_cast<int>(a)),
+              .inputs = {{.shape = {5, 17}}, {.shape = {9, 17}, .master = true}, {.shape = {9}, .master = true}},
+              .differences = a != Activation::relu},
+             [a](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1], t[2], a); },
+             [a](const auto& t) { return plain_linear(t, a); });
+    // Without gradients the activation is fused into the product; the values are the same.
+    Context ctx;
+    const Tensor x = Tensor::full(ctx, {2, 4}, 0.3F), w = Tensor::full(ctx, {3, 4}, -0.4F);
+    Tensor tracked = w;
+    require_grad(tracked);
+    expect_near(linear(ctx, x, w, {}, a), detail::to_double(linear(ctx, x, tracked, {}, a)), 1e-6);
+  }
+}
+
+TEST(Linear, TakesAnyNumberOfLeadingDimensionsAndNoBias) {
+  check_op({.name = "linear 3d", .inputs = {{.shape = {2, 3, 7}}, {.shape = {5, 7}}}},
+           [](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1]); },
+           [](const auto& t) { return plain_linear(t, Activation::none); });
+}
+
+TEST(Linear, EmptyBatchGivesZeroGradients) {
+  Context ctx;
+  Tensor x = Tensor::empty(ctx, {0, 4}), w = Tensor::full(ctx, {3, 4}, 1.0F), b = Tensor::full(ctx, {3}, 1.0F);
+  require_grad(w);
+  require_grad(b);
+  const Tensor y = linear(ctx, x, w, b);
+  EXPECT_EQ(y.shape().str(), "[0, 3]");
+  backward(ctx, y, Tensor::empty(ctx, {0, 3}));
+  expect_near(gradient(w), std::vector<double>(12, 0.0), 0.0);
+  expect_near(gradient(b), std::vector<double>(3, 0.0), 0.0);
+}
+
+TEST(Linear, AccumulatesOverSeveralUses) {
+  Context ctx;
+  Tensor w = tensor(ctx, {1, 2}, {1, 2});
+  require_grad(w);
+  const Tensor x = tensor(ctx, {1, 2}, {3, 4});
+  for (int pass = 1; pass <= 2; ++pass) {
+    backward(ctx, linear(ctx, x, w));
+    expect_near(gradient(w), {3.0 * pass, 4.0 * pass}, 0.0);
+  }
+}
+
+TEST(Linear, SaysWhatDoesNotFit) {
+  Context ctx;
+  const Tensor x = Tensor::zeros(ctx, {2, 5}), w = Tensor::zeros(ctx, {3, 4});
+  expect_error([&] { linear(ctx, x, w); }, {"linear", "[2, 5]", "[3, 4]", "[..., 4]"});
+  expect_error([&] { linear(ctx, Tensor::zeros(ctx, {2, 4}), w, Tensor::zeros(ctx, {4})); }, {"linear", "bias", "[4]", "[3]"});
+  expect_error([&] { linear(ctx, Tensor::zeros(ctx, {2, 4}, DType::int64), w); }, {"linear", "int64"});
+  expect_error([&] { linear(ctx, {}, w); }, {"linear", "x", "undefined"});
+  expect_error([&] { linear(ctx, Tensor::wrap(nullptr, {0, 4}, DType::float32, Device::cuda(1)), w); }, {"linear", "cuda:1", "cpu"});
+}
+
+TEST(Matmul, WorkedProduct) {
+  Context ctx;
+  expect_near(matmul(ctx, tensor(ctx, {2, 2}, {1, 2, 3, 4}), tensor(ctx, {2, 2}, {5, 6, 7, 8})), {19, 22, 43, 50}, 0.0);
+  expect_near(matmul(ctx, tensor(ctx, {1, 3}, {1, 2, 3}), tensor(ctx, {3, 1}, {4, 5, 6})), {32}, 0.0);  // a dot product
+}
+
+TEST(Matmul, EveryTransposeAndBatch) {
+  for (bool ta : {false, true})
+    for (bool tb : {false, true})
+      for (std::int64_t batch : {1, 3})
+        for (bool shared : {false, true}) {
+          const std::int64_t m = 5, k = 17, n = 3;
+          const Shape a = ta ? Shape{batch, k, m} : Shape{batch, m, k};
+          const Shape b = shared ? (tb ? Shape{n, k} : Shape{k, n}) : (tb ? Shape{batch, n, k} : Shape{batch, k, n});
+          check_op({.name = fmt::format("matmul {}{} batch {} shared {}", ta, tb, batch, shared), .inputs = {{.shape = a}, {.shape = b}}},
+                   [=](Context& ctx, const Tensors& t) { return matmul(ctx, t[0], t[1], ta, tb); },
+                   [=](const auto& t) {
+                     auto y = std::decay_t<decltype(t[0])>(Shape{batch, m, n});
+                     for (std::int64_t s = 0; s < batch; ++s)
+                       for (std::int64_t i = 0; i < m; ++i)
+                         for (std::int64_t j = 0; j < n; ++j)
+                           for (std::int64_t l = 0; l < k; ++l)
+                             y[(s * m + i) * n + j] += t[0][s * m * k + (ta ? l * m + i : i * k + l)] * t[1][(shared ? 0 : s * k * n) + (tb ? j * k + l : l * n + j)];
+                     return y;
+                   });
+        }
+}
+
+TEST(Matmul, SaysWhatDoesNotFit) {
+  Context ctx;
+  expect_error([&] { matmul(ctx, Tensor::zeros(ctx, {2, 3}), Tensor::zeros(ctx, {4, 5})); }, {"matmul", "[2, 3]", "[4, 5]", "3 and 4"});
+  expect_error([&] { matmul(ctx, Tensor::zeros(ctx, {2, 2, 3}), Tensor::zeros(ctx, {3, 3, 5})); }, {"matmul", "broadcast"});
+  expect_error([&] { matmul(ctx, Tensor::zeros(ctx, {2, 3}), Tensor::zeros(ctx, {3, 2}, DType::bfloat16)); }, {"matmul", "bfloat16"});
+}
+
+}  // namespace transformer::test
