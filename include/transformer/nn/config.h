@@ -1,0 +1,62 @@
+#pragma once
+// What can differ between Transformers: BERT, GPT-2, LLaMA, T5, BART, ViT are settings of this one struct.
+
+#include <cstdint>
+#include <string_view>
+
+#include "transformer/core/types.h"
+
+namespace transformer {
+
+enum class NormPlace : std::uint8_t {
+  pre,   // x + Sub(Norm(x)), with one final norm: modern
+  post,  // Norm(x + Sub(x)): the original
+};
+enum class PositionKind : std::uint8_t {
+  none,
+  sinusoidal,  // added to the embeddings: sin and cos of pos / 10000^(2i/d)
+  learned,     // added to the embeddings: a trained table
+  relative,    // added to the scores: a trained value per head and bucket of distance (T5)
+  rotary,      // Q and K are turned by an angle that grows with the position (RoPE)
+  alibi,       // added to the scores: −slope · distance, one slope a head
+};
+enum class FeedForwardKind : std::uint8_t { relu, gelu, gelu_tanh, silu, geglu, geglu_tanh, swiglu };
+enum class BlockOrder : std::uint8_t {
+  sequential,  // attention, then FFN
+  parallel,    // x + Attention(Norm(x)) + FFN(Norm(x)): PaLM, Falcon
+};
+
+struct StackConfig {
+  std::int64_t d_model = 512;
+  std::int64_t heads = 8;
+  std::int64_t kv_heads = 0;            // 0: as many as heads; fewer: grouped (Mistral, Falcon)
+  std::int64_t head_dim = 0;            // 0: d_model / heads
+  std::int64_t d_ff = 2048;
+  std::int64_t layers = 6;
+  NormKind norm = NormKind::layer_norm;
+  NormPlace norm_place = NormPlace::post;
+  float norm_eps = 1e-5F;
+  bool final_norm = false;              // a norm after the last layer
+  FeedForwardKind feed_forward = FeedForwardKind::relu;
+  BlockOrder order = BlockOrder::sequential;
+  bool separate_norms = false;          // parallel order: the FFN has a norm of its own
+  bool qkv_bias = true, out_bias = true, ffn_bias = true, norm_bias = true;
+  float attention_scale = 0.0F;         // 0: 1/√head_dim
+  bool causal = false;                  // a token sees only itself and those before it
+  std::int64_t window = 0;              // > 0: sees at most this many tokens back
+  bool cross_attention = false;         // a decoder that reads an encoder's output
+  PositionKind positions = PositionKind::none;
+  std::int64_t max_positions = 5000;    // of sinusoidal, learned and rotary tables
+  std::int64_t relative_buckets = 32, relative_max_distance = 128;  // T5
+  float rope_base = 10000.0F;
+  std::int64_t rotary_dim = 0;          // 0: the whole head
+  RopePairs rope_pairs = RopePairs::half_split;
+  float dropout = 0.0F;                 // after each sublayer
+  float attention_dropout = 0.0F;       // on the attention weights
+  float ffn_dropout = 0.0F;             // inside the FFN, after the activation
+
+  // Fills in the zeros that mean "derived" and refuses what cannot be: Error says which setting and why.
+  StackConfig resolved() const;
+};
+
+}  // namespace transformer

@@ -1,0 +1,80 @@
+#pragma once
+// Parameters and how modules name them.
+//
+// A module is a plain struct with one function that names its parts:
+//   void visit(auto&& f) { f("weight", weight); f("bias", bias); }
+// Loading, saving, initialisation, optimizers, counting: everything goes through it, so each name is written
+// once. A module knows the shapes of its parameters from its construction on; memory is taken when they are
+// initialised or loaded.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "transformer/core/context.h"
+#include "transformer/core/tensor.h"
+
+namespace transformer {
+
+enum class Init : std::uint8_t { zeros, ones, xavier_uniform, normal };
+
+struct Parameter {
+  Shape shape;                          // rank 0: the module does not have this parameter
+  Init init = Init::zeros;
+  float deviation = 0.02F;              // for Init::normal
+  std::vector<std::int64_t> parts = {}; // rows of fused matrices: Q | K | V; empty: one piece
+  Tensor tensor = {};
+
+  bool present() const { return shape.rank() > 0; }
+  operator const Tensor&() const { return tensor; }  // NOLINT: a parameter is used as its tensor
+};
+
+struct NamedParameter {
+  std::string name;  // "encoder.layers.0.attention.qkv.weight"
+  Parameter* parameter;
+};
+
+namespace detail {
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+
+template <class Module>
+void collect(const std::string& name, Module& module, std::vector<NamedParameter>& out) {
+  if constexpr (std::is_same_v<Module, Parameter>) {
+    if (module.present()) out.push_back({name, &module});
+  } else if constexpr (IsVector<Module>::value) {
+    for (std::size_t i = 0; i < module.size(); ++i) collect(name + "." + std::to_string(i), module[i], out);
+  } else if constexpr (IsOptional<Module>::value) {
+    if (module) collect(name, *module, out);
+  } else {
+    module.visit([&](const char* part, auto& child) { collect(name.empty() ? part : name + "." + part, child, out); });
+  }
+}
+}  // namespace detail
+
+// All parameters of a module in the order it names them. They point into the module.
+template <class Module>
+std::vector<NamedParameter> parameters(Module& module) {
+  std::vector<NamedParameter> out;
+  detail::collect("", module, out);
+  return out;
+}
+
+// Fills parameters with fresh values from the context's random numbers and makes them leaves.
+void initialize(Context& ctx, const std::vector<NamedParameter>& parameters);
+template <class Module>
+void initialize(Context& ctx, Module& module) { initialize(ctx, parameters(module)); }
+
+std::int64_t count(const std::vector<NamedParameter>& parameters);
+template <class Module>
+std::int64_t count_parameters(const Module& module) { return count(parameters(const_cast<Module&>(module))); }
+
+}  // namespace transformer

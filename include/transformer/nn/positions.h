@@ -1,0 +1,52 @@
+#pragma once
+// How a Transformer knows the order of its tokens. Attention alone does not: without positions the outputs of a
+// permuted sentence are the permuted outputs.
+
+#include "transformer/core/sequences.h"
+#include "transformer/nn/config.h"
+#include "transformer/nn/parameter.h"
+#include "transformer/ops/rope.h"
+
+namespace transformer {
+
+// The place of every packed token in its own sequence: int32 [total] = 0 1 2 … 0 1 2 …
+Tensor position_ids(Context& ctx, const Sequences& sequences);
+
+// PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(same): float32 [positions, d]
+Tensor sinusoidal_table(Context& ctx, std::int64_t positions, std::int64_t d);
+
+// T5's bucket of a distance (key position − query position): exact when near, logarithmic up to max_distance.
+std::int64_t relative_bucket(std::int64_t distance, bool bidirectional, std::int64_t buckets, std::int64_t max_distance);
+
+// ALiBi's slope of each head: 2^(−8·(i+1)/n) where n heads are a power of two, interpolated otherwise.
+std::vector<float> alibi_slopes(std::int64_t heads);
+
+// Positions that are added to the embeddings: sinusoidal or learned (the other kinds act inside attention).
+struct AddedPositions {
+  PositionKind kind = PositionKind::none;
+  std::int64_t positions = 0, d = 0;
+  Parameter table;                // learned: [positions, d]
+  mutable Tensor computed;        // sinusoidal: made at the first use
+
+  AddedPositions() = default;
+  AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model);
+  Tensor operator()(Context& ctx, const Tensor& x, const Sequences& sequences) const;  // x [tokens, d] + PE
+  void visit(auto&& f) { f("table", table); }
+};
+
+// Positions that act inside attention, the same for all layers of a stack: a bias by distance (T5, ALiBi) or the
+// angles of RoPE.
+struct AttentionPositions {
+  StackConfig config;
+  Parameter relative;              // T5: [buckets, heads]
+  mutable RopeTable rope_table;    // grows with the longest sequence seen
+
+  AttentionPositions() = default;
+  explicit AttentionPositions(const StackConfig& resolved);
+  // float32 [heads, 2·longest − 1], one value for each distance −(longest−1) … longest−1; undefined for other kinds.
+  Tensor bias(Context& ctx, std::int64_t longest) const;
+  const RopeTable* rope(Context& ctx, std::int64_t longest) const;  // null for other kinds
+  void visit(auto&& f) { f("relative", relative); }
+};
+
+}  // namespace transformer

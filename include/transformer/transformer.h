@@ -1,0 +1,25 @@
+#pragma once
+// Everything a program needs to build, run and train a Transformer.
+
+#include "transformer/autograd/autograd.h"   // require_grad, backward, gradient
+#include "transformer/core/context.h"        // Context: device, threads, random numbers, precision
+#include "transformer/core/tensor.h"         // Tensor
+#include "transformer/models/transformer.h"  // Transformer, Encoder
+#include "transformer/nn/stack.h"            // the layers, for models of your own
+#include "transformer/ops/activation.h"      // the ops
+#include "transformer/ops/attention.h"
+#include "transformer/ops/cross_entropy.h"
+#include "transformer/ops/dropout.h"
+#include "transformer/ops/elementwise.h"
+#include "transformer/ops/embedding.h"
+#include "transformer/ops/linear.h"
+#include "transformer/ops/norm.h"
+#include "transformer/ops/pack.h"
+#include "transformer/ops/patchify.h"
+#include "transformer/ops/random.h"
+#include "transformer/ops/reduce.h"
+#include "transformer/ops/rope.h"
+#include "transformer/ops/shape.h"
+#include "transformer/ops/softmax.h"
+#include "transformer/train/optimizer.h"     // Adam, AdamW, clipping
+#include "transformer/train/schedule.h"      // learning rates

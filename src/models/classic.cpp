@@ -1,0 +1,69 @@
+#include "transformer/models/classic.h"
+
+namespace transformer {
+namespace {
+
+const std::vector<NameRule> transformer_rules{
+    {"src_embedding", "encoder.embedding"},
+    {"tgt_embedding", "decoder.embedding"},
+    {"output_linear", "output"},
+    {"encoder.positions", "encoder.positions"},
+    {"decoder.positions", "decoder.positions"},
+    {"encoder.relative_positions", "encoder.stack.positions.relative"},
+    {"decoder.relative_positions", "decoder.stack.positions.relative"},
+
+    {"encoder.layers.{i}.mha.q_linear", "encoder.stack.layers.{i}.attention.qkv", 0},
+    {"encoder.layers.{i}.mha.k_linear", "encoder.stack.layers.{i}.attention.qkv", 1},
+    {"encoder.layers.{i}.mha.v_linear", "encoder.stack.layers.{i}.attention.qkv", 2},
+    {"encoder.layers.{i}.mha.out_proj", "encoder.stack.layers.{i}.attention.out"},
+    {"encoder.layers.{i}.ffn.linear1", "encoder.stack.layers.{i}.feed_forward.in"},
+    {"encoder.layers.{i}.ffn.linear2", "encoder.stack.layers.{i}.feed_forward.out"},
+    {"encoder.layers.{i}.norm1", "encoder.stack.layers.{i}.attention_norm"},
+    {"encoder.layers.{i}.norm2", "encoder.stack.layers.{i}.feed_forward_norm"},
+    {"encoder.final_norm", "encoder.stack.final_norm"},
+
+    {"decoder.layers.{i}.self_atten.q_linear", "decoder.stack.layers.{i}.attention.qkv", 0},
+    {"decoder.layers.{i}.self_atten.k_linear", "decoder.stack.layers.{i}.attention.qkv", 1},
+    {"decoder.layers.{i}.self_atten.v_linear", "decoder.stack.layers.{i}.attention.qkv", 2},
+    {"decoder.layers.{i}.self_atten.out_proj", "decoder.stack.layers.{i}.attention.out"},
+    {"decoder.layers.{i}.cross_atten.q_linear", "decoder.stack.layers.{i}.cross_attention.q"},
+    {"decoder.layers.{i}.cross_atten.k_linear", "decoder.stack.layers.{i}.cross_attention.kv", 0},
+    {"decoder.layers.{i}.cross_atten.v_linear", "decoder.stack.layers.{i}.cross_attention.kv", 1},
+    {"decoder.layers.{i}.cross_atten.out_proj", "decoder.stack.layers.{i}.cross_attention.out"},
+    {"decoder.layers.{i}.ffn.linear1", "decoder.stack.layers.{i}.feed_forward.in"},
+    {"decoder.layers.{i}.ffn.linear2", "decoder.stack.layers.{i}.feed_forward.out"},
+    {"decoder.layers.{i}.norm1", "decoder.stack.layers.{i}.attention_norm"},
+    {"decoder.layers.{i}.norm2", "decoder.stack.layers.{i}.cross_attention_norm"},
+    {"decoder.layers.{i}.norm3", "decoder.stack.layers.{i}.feed_forward_norm"},
+    {"decoder.final_norm", "decoder.stack.final_norm"},
+};
+
+const std::vector<NameRule> encoder_rules{
+    {"embedding", "embedding"},
+    {"positions", "positions"},
+    {"relative_positions", "stack.positions.relative"},
+    {"layers.{i}.attention.in_proj_", "stack.layers.{i}.attention.qkv"},
+    {"layers.{i}.attention.out_proj", "stack.layers.{i}.attention.out"},
+    {"layers.{i}.ffn.0", "stack.layers.{i}.feed_forward.in"},
+    {"layers.{i}.ffn.3", "stack.layers.{i}.feed_forward.out"},
+    {"layers.{i}.norm1", "stack.layers.{i}.attention_norm"},
+    {"layers.{i}.norm2", "stack.layers.{i}.feed_forward_norm"},
+    {"final_norm", "stack.final_norm"},
+};
+
+// The sinusoidal table is computed, not trained; checkpoints may carry it as a buffer.
+const std::vector<std::string_view> computed{"pos_encoder.pe", "pos_encoding.pe"};
+
+void load_folder(Context& ctx, const std::vector<Binding>& bindings, const std::filesystem::path& folder) {
+  load(ctx, bindings, SafetensorsFile(folder / "model.safetensors"), computed);
+}
+
+}  // namespace
+
+std::vector<Binding> classic_bindings(Transformer& model) { return bind(parameters(model), transformer_rules); }
+std::vector<Binding> classic_bindings(Encoder& model) { return bind(parameters(model), encoder_rules); }
+
+void load_classic(Context& ctx, Transformer& model, const std::filesystem::path& folder) { load_folder(ctx, classic_bindings(model), folder); }
+void load_classic(Context& ctx, Encoder& model, const std::filesystem::path& folder) { load_folder(ctx, classic_bindings(model), folder); }
+
+}  // namespace transformer

@@ -1,0 +1,34 @@
+#include "transformer/nn/attention.h"
+
+#include "transformer/ops/attention.h"
+
+namespace transformer {
+
+Attention::Attention(const StackConfig& c, bool is_cross)
+    : heads(c.heads), kv_heads(c.kv_heads), head_dim(c.head_dim), window(is_cross ? 0 : c.window), rotary_dim(c.rotary_dim),
+      rope_pairs(c.rope_pairs), scale(c.attention_scale), dropout(c.attention_dropout), causal(c.causal && !is_cross), cross(is_cross),
+      out(c.heads * c.head_dim, c.d_model, c.out_bias) {
+  const std::int64_t wide = heads * head_dim, narrow = kv_heads * head_dim;
+  if (cross) {
+    q = Linear(c.d_model, wide, c.qkv_bias);
+    kv = Linear(c.d_model, {narrow, narrow}, c.qkv_bias);
+  } else {
+    qkv = Linear(c.d_model, {wide, narrow, narrow}, c.qkv_bias);
+  }
+}
+
+Tensor Attention::operator()(Context& ctx, const Tensor& x, const AttentionCall& call) const {
+  AttentionOptions options{.queries = call.sequences, .keys = cross ? call.memory_sequences : call.sequences, .heads = heads,
+                           .kv_heads = kv_heads, .head_dim = head_dim, .scale = scale, .causal = causal, .window = window, .bias = call.bias,
+                           .relative_bias = call.relative_bias, .dropout = dropout, .weights = call.weights};
+  if (cross) {
+    if (!call.memory.defined()) fail("attention", "cross-attention needs the encoder's output as memory");
+    return out(ctx, cross_attention(ctx, q(ctx, x), kv(ctx, call.memory), options));
+  }
+  Tensor h = qkv(ctx, x);  // [tokens, (heads + 2·kv_heads)·head_dim]
+  if (call.rope != nullptr)  // Q and K lie side by side: one turn for both
+    h = rope(ctx, h, call.position, *call.rope, {.heads = heads + kv_heads, .head_dim = head_dim, .rotary_dim = rotary_dim, .pairs = rope_pairs});
+  return out(ctx, self_attention(ctx, h, options));
+}
+
+}  // namespace transformer

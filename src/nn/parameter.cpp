@@ -1,0 +1,48 @@
+#include "transformer/nn/parameter.h"
+
+#include <cmath>
+
+#include "transformer/autograd/autograd.h"
+#include "transformer/ops/random.h"
+
+namespace transformer {
+namespace {
+
+Tensor fresh(Context& ctx, const Parameter& p) {
+  switch (p.init) {
+    case Init::zeros: return Tensor::zeros(ctx, p.shape);
+    case Init::ones: return Tensor::full(ctx, p.shape, 1.0F);
+    case Init::normal: return random_normal(ctx, p.shape, 0.0F, p.deviation);
+    case Init::xavier_uniform: {
+      // Each part of a fused matrix [out, in] is a matrix of its own: bound √(6 / (in + out)).
+      Tensor t = Tensor::empty(ctx, p.shape);
+      const std::vector<std::int64_t> whole{p.shape[0]};
+      std::int64_t row = 0;
+      for (std::int64_t rows : p.parts.empty() ? whole : p.parts) {
+        const float bound = std::sqrt(6.0F / static_cast<float>(rows + p.shape.back()));
+        Tensor part = t.row_block(row, rows);
+        fill_uniform(ctx, part, -bound, bound);
+        row += rows;
+      }
+      return t;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+void initialize(Context& ctx, const std::vector<NamedParameter>& parameters) {
+  for (const auto& [name, p] : parameters) {
+    p->tensor = fresh(ctx, *p);
+    require_grad(p->tensor);
+  }
+}
+
+std::int64_t count(const std::vector<NamedParameter>& parameters) {
+  std::int64_t n = 0;
+  for (const auto& [name, p] : parameters) n += p->shape.numel();
+  return n;
+}
+
+}  // namespace transformer

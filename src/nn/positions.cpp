@@ -1,0 +1,104 @@
+#include "transformer/nn/positions.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "transformer/ops/elementwise.h"
+#include "transformer/ops/embedding.h"
+#include "transformer/ops/shape.h"
+
+namespace transformer {
+
+Tensor position_ids(Context& ctx, const Sequences& sequences) {
+  std::vector<std::int32_t> ids;
+  ids.reserve(static_cast<std::size_t>(sequences.total()));
+  for (std::int64_t s = 0; s < sequences.count(); ++s)
+    for (std::int64_t i = 0; i < sequences.length(s); ++i) ids.push_back(static_cast<std::int32_t>(i));
+  return Tensor::from<std::int32_t>(ctx, {sequences.total()}, ids);
+}
+
+Tensor sinusoidal_table(Context& ctx, std::int64_t positions, std::int64_t d) {
+  std::vector<float> table(static_cast<std::size_t>(positions * d));
+  for (std::int64_t i = 0; i < d; ++i) {
+    const double frequency = std::pow(10000.0, -static_cast<double>(i / 2 * 2) / static_cast<double>(d));
+    for (std::int64_t p = 0; p < positions; ++p) {
+      const double angle = static_cast<double>(p) * frequency;
+      table[static_cast<std::size_t>(p * d + i)] = static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+    }
+  }
+  return Tensor::from<float>(ctx, {positions, d}, table);
+}
+
+std::int64_t relative_bucket(std::int64_t distance, bool bidirectional, std::int64_t buckets, std::int64_t max_distance) {
+  std::int64_t bucket = 0;
+  if (bidirectional) {  // half of the buckets for each direction
+    buckets /= 2;
+    if (distance > 0) bucket = buckets;
+    distance = std::abs(distance);
+  } else {
+    distance = std::max<std::int64_t>(-distance, 0);
+  }
+  const std::int64_t exact = buckets / 2;
+  if (distance < exact) return bucket + distance;
+  const float ratio = std::log(static_cast<float>(distance) / static_cast<float>(exact)) / std::log(static_cast<float>(max_distance) / static_cast<float>(exact));
+  return bucket + std::min(buckets - 1, exact + static_cast<std::int64_t>(ratio * static_cast<float>(buckets - exact)));
+}
+
+std::vector<float> alibi_slopes(std::int64_t heads) {
+  std::int64_t power = 1;
+  while (power * 2 <= heads) power *= 2;
+  std::vector<float> slopes;
+  for (std::int64_t i = 0; i < power; ++i) slopes.push_back(std::exp2(-8.0F * static_cast<float>(i + 1) / static_cast<float>(power)));
+  // The remaining heads take every other slope of the sequence for twice as many heads.
+  for (std::int64_t i = 0; i < heads - power; ++i) slopes.push_back(std::exp2(-4.0F * static_cast<float>(2 * i + 1) / static_cast<float>(power)));
+  return slopes;
+}
+
+AddedPositions::AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model)
+    : kind(position_kind), positions(max_positions), d(d_model) {
+  if (kind == PositionKind::learned) table = {.shape = {positions, d}, .init = Init::normal};
+}
+
+Tensor AddedPositions::operator()(Context& ctx, const Tensor& x, const Sequences& sequences) const {
+  if (kind != PositionKind::learned && kind != PositionKind::sinusoidal) return x;
+  if (sequences.longest() > positions)
+    fail("positions", "a sequence of {} tokens is longer than the {} positions of the table; raise max_positions", sequences.longest(), positions);
+  if (kind == PositionKind::sinusoidal && !computed.defined()) computed = sinusoidal_table(ctx, positions, d);
+  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences), kind == PositionKind::learned ? table.tensor : computed));
+}
+
+AttentionPositions::AttentionPositions(const StackConfig& resolved) : config(resolved) {
+  if (config.positions == PositionKind::relative) relative = {.shape = {config.relative_buckets, config.heads}, .init = Init::normal};
+}
+
+Tensor AttentionPositions::bias(Context& ctx, std::int64_t longest) const {
+  const std::int64_t width = std::max<std::int64_t>(2 * longest - 1, 1);
+  if (config.positions == PositionKind::relative) {
+    std::vector<std::int32_t> buckets;
+    for (std::int64_t i = 0; i < width; ++i)
+      buckets.push_back(static_cast<std::int32_t>(relative_bucket(i - (longest - 1), !config.causal, config.relative_buckets, config.relative_max_distance)));
+    const Tensor by_distance = embedding(ctx, Tensor::from<std::int32_t>(ctx, {width}, buckets), relative, 1.0F, DType::float32);
+    return transpose(ctx, by_distance, 0, 1);
+  }
+  if (config.positions == PositionKind::alibi) {
+    std::vector<float> values;
+    for (float slope : alibi_slopes(config.heads))
+      for (std::int64_t i = 0; i < width; ++i) values.push_back(-slope * static_cast<float>(std::abs(i - (longest - 1))));
+    return Tensor::from<float>(ctx, {config.heads, width}, values);
+  }
+  return {};
+}
+
+const RopeTable* AttentionPositions::rope(Context& ctx, std::int64_t longest) const {
+  if (config.positions != PositionKind::rotary) return nullptr;
+  if (longest > config.max_positions)
+    fail("positions", "a sequence of {} tokens is longer than max_positions {}", longest, config.max_positions);
+  if (!rope_table.cos.defined() || rope_table.cos.dim(0) < longest) {
+    std::int64_t size = 64;
+    while (size < longest) size *= 2;
+    rope_table = transformer::rope_table(ctx, std::min(size, config.max_positions), config.rotary_dim, config.rope_base);
+  }
+  return &rope_table;
+}
+
+}  // namespace transformer

@@ -1,0 +1,57 @@
+#include "transformer/nn/stack.h"
+
+#include <algorithm>
+
+#include "transformer/ops/elementwise.h"
+
+namespace transformer {
+
+Layer::Layer(const StackConfig& c)
+    : order(c.order), separate_norms(c.separate_norms), attention(c, false), feed_forward(c), around_attention(c), around_feed_forward(c) {
+  if (c.cross_attention) {
+    cross_attention.emplace(c, true);
+    around_cross_attention.emplace(c);
+  }
+}
+
+Tensor Layer::operator()(Context& ctx, Tensor x, const AttentionCall& self, const AttentionCall& cross) const {
+  if (order == BlockOrder::parallel) {
+    const Tensor h = around_attention.norm(ctx, x);
+    const Tensor g = separate_norms ? around_feed_forward.norm(ctx, x) : h;
+    return add_dropout(ctx, x, add(ctx, attention(ctx, h, self), feed_forward(ctx, g)), around_attention.dropout);
+  }
+  x = around_attention(ctx, x, [&](const Tensor& h) { return attention(ctx, h, self); });
+  if (cross_attention) x = (*around_cross_attention)(ctx, x, [&](const Tensor& h) { return (*cross_attention)(ctx, h, cross); });
+  return around_feed_forward(ctx, x, [&](const Tensor& h) { return feed_forward(ctx, h); });
+}
+
+Stack::Stack(const StackConfig& c) : config(c.resolved()), positions(config) {
+  for (std::int64_t i = 0; i < config.layers; ++i) layers.emplace_back(config);
+  if (config.final_norm) final_norm.emplace(config.norm, config.d_model, config.norm_eps, config.norm_bias);
+}
+
+Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) const {
+  if (in.x.rank() != 2 || in.x.dim(1) != config.d_model || in.x.dim(0) != in.sequences.total())
+    fail("Stack", "x {} does not fit: expected [{} tokens, d_model {}]", in.x.shape(), in.sequences.total(), config.d_model);
+  if (config.cross_attention != in.memory.defined())
+    fail("Stack", config.cross_attention ? "this decoder reads an encoder: memory is missing" : "memory given, but this stack has no cross-attention");
+  const std::int64_t longest = in.sequences.longest();
+  AttentionCall self{.sequences = in.sequences, .bias = in.bias, .relative_bias = positions.bias(ctx, longest), .rope = positions.rope(ctx, longest)};
+  if (self.rope != nullptr) self.position = position_ids(ctx, in.sequences);
+  AttentionCall cross{.sequences = in.sequences, .memory = in.memory, .memory_sequences = in.memory_sequences, .bias = in.memory_bias};
+
+  Tensor x = in.x;
+  for (const Layer& layer : layers) {
+    if (trace != nullptr) {
+      trace->hidden_states.push_back(x);
+      self.weights = &trace->attentions.emplace_back();
+      if (config.cross_attention) cross.weights = &trace->cross_attentions.emplace_back();
+    }
+    x = layer(ctx, x, self, cross);
+  }
+  if (final_norm) x = (*final_norm)(ctx, x);
+  if (trace != nullptr) trace->hidden_states.push_back(x);
+  return x;
+}
+
+}  // namespace transformer

@@ -1,0 +1,76 @@
+#include "transformer/ops/pack.h"
+
+#include "backend/kernels.h"
+#include "transformer/autograd/autograd.h"
+#include "transformer/ops/check.h"
+
+namespace transformer {
+namespace {
+
+Packing from_flags(Context& ctx, std::int64_t batch, std::int64_t longest, auto&& is_token) {
+  std::vector<std::int64_t> lengths, index;
+  for (std::int64_t b = 0; b < batch; ++b) {
+    std::int64_t n = 0;
+    for (std::int64_t i = b * longest; i < (b + 1) * longest; ++i)
+      if (is_token(i)) index.push_back(i), ++n;
+    lengths.push_back(n);
+  }
+  const auto tokens = static_cast<std::int64_t>(index.size());
+  return {Sequences(lengths), Tensor::from<std::int64_t>(ctx, {tokens}, index), batch, longest};
+}
+
+}  // namespace
+
+Packing packing(Context& ctx, const Tensor& mask) {
+  check_operand(ctx, "packing", "mask", mask);
+  if (mask.rank() != 2) fail("packing", "mask {} must be [batch, longest]", mask.shape());
+  if (!mask.is_contiguous()) fail("packing", "mask {} must be contiguous", mask.shape());
+  auto with = [&]<class T>() { return from_flags(ctx, mask.dim(0), mask.dim(1), [p = mask.data<T>()](std::int64_t i) { return p[i] != 0; }); };
+  switch (mask.dtype()) {
+    case DType::int64: return with.operator()<std::int64_t>();
+    case DType::int32: return with.operator()<std::int32_t>();
+    case DType::uint8: return with.operator()<std::uint8_t>();
+    default: fail("packing", "mask {} is {}, expected int64, int32 or uint8", mask.shape(), mask.dtype());
+  }
+}
+
+Packing packing(Context& ctx, std::int64_t batch, std::int64_t longest) {
+  return from_flags(ctx, batch, longest, [](std::int64_t) { return true; });
+}
+
+Tensor pack(Context& ctx, const Tensor& x, const Packing& p) {
+  check_operand(ctx, "pack", "x", x);
+  if (x.rank() < 2 || x.rank() > 3 || x.dim(0) != p.batch || x.dim(1) != p.longest)
+    fail("pack", "x {} does not fit: expected [{}, {}] or [{}, {}, d]", x.shape(), p.batch, p.longest, p.batch, p.longest);
+  if (x.rank() == 2) {
+    return visit_index("pack", x.dtype(), [&]<class T>() {
+      std::vector<T> ids;
+      const std::vector<T> padded = x.to_vector<T>();
+      for (std::int64_t i : p.index.to_vector<std::int64_t>()) ids.push_back(padded[static_cast<std::size_t>(i)]);
+      return Tensor::from<T>(ctx, {p.sequences.total()}, ids);
+    });
+  }
+  check_float(ctx, "pack", "x", x);
+  Tensor y = Tensor::empty(ctx, {p.sequences.total(), x.dim(2)}, x.dtype());
+  kernels(ctx).embedding(ctx, p.index, x.view({p.batch * p.longest, x.dim(2)}), 1.0F, y);
+  return record(ctx, y, {x}, [p, shape = x.shape()](Context& ctx, const Tensor& dy, Slots& in) {
+    auto [dx, accumulate] = in[0].target(ctx);
+    Tensor rows = dx.view({p.batch * p.longest, shape[2]});
+    kernels(ctx).embedding_backward(ctx, p.index, dy, 1.0F, rows, accumulate);
+  });
+}
+
+Tensor unpack(Context& ctx, const Tensor& x, const Packing& p) {
+  check_float(ctx, "unpack", "x", x);
+  if (x.rank() != 2 || x.dim(0) != p.sequences.total()) fail("unpack", "x {} does not fit: expected [{}, d]", x.shape(), p.sequences.total());
+  Tensor y = Tensor::empty(ctx, {p.batch, p.longest, x.dim(1)}, x.dtype());
+  Tensor rows = y.view({p.batch * p.longest, x.dim(1)});
+  kernels(ctx).embedding_backward(ctx, p.index, x, 1.0F, rows, false);
+  return record(ctx, y, {x}, [p](Context& ctx, const Tensor& dy, Slots& in) {
+    Tensor dx = Tensor::empty(ctx, {p.sequences.total(), dy.dim(2)}, dy.dtype());
+    kernels(ctx).embedding(ctx, p.index, dy.view({p.batch * p.longest, dy.dim(2)}), 1.0F, dx);
+    in[0].add(ctx, dx);
+  });
+}
+
+}  // namespace transformer
