@@ -22,7 +22,6 @@ void CpuKernels::embedding_backward(Context&, const Tensor&, const Tensor&, floa
 void CpuKernels::rope(Context&, const Tensor&, const RopeArgs&, Tensor&) { unsupported("rope"); }
 void CpuKernels::attention(Context&, const Tensor&, const Tensor&, const Tensor&, const AttentionArgs&, Tensor&, Tensor&, Tensor&) { unsupported("attention"); }
 void CpuKernels::attention_backward(Context&, const Tensor&, const Tensor&, const Tensor&, const AttentionArgs&, const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&, Tensor&, Tensor&, Tensor&) { unsupported("attention_backward"); }
-void CpuKernels::cross_entropy(Context&, Tensor&, const Tensor&, std::int64_t, float, bool, float, Tensor&) { unsupported("cross_entropy"); }
 void CpuKernels::patchify(Context&, const Tensor&, const PatchArgs&, Tensor&) { unsupported("patchify"); }
 void CpuKernels::patchify_backward(Context&, const Tensor&, const PatchArgs&, Tensor&) { unsupported("patchify_backward"); }
 double CpuKernels::sum_of_squares(Context&, std::span<const Tensor>) { unsupported("sum_of_squares"); }

@@ -1,0 +1,139 @@
+#include "transformer/ops/cross_entropy.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "backend/kernels.h"
+
+namespace transformer {
+namespace {
+
+// Checks the targets of n rows and returns how many are not ignored.
+std::int64_t count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t n, std::int64_t vocab,
+                           const CrossEntropyOptions& options) {
+  if (!targets.defined()) fail(op, "the targets are undefined");
+  if (targets.device() != ctx.device()) fail(op, "the targets are on {}, the context on {}", targets.device(), ctx.device());
+  if (targets.rank() != 1 || targets.dim(0) != n) fail(op, "targets {} do not fit {} rows: expected [{}]", targets.shape(), n, n);
+  if (!(options.label_smoothing >= 0.0F && options.label_smoothing <= 1.0F))
+    fail(op, "label smoothing is {}: expected a value in [0, 1]", options.label_smoothing);
+  return visit_index(op, targets.dtype(), [&]<class Index>() {
+    const std::vector<Index> values = targets.to_vector<Index>();
+    std::int64_t counted = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto t = static_cast<std::int64_t>(values[i]);
+      if (t == options.ignore) continue;
+      if (t < 0 || t >= vocab) fail(op, "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, vocab, options.ignore);
+      ++counted;
+    }
+    return counted;
+  });
+}
+
+void check_matrix(Context& ctx, std::string_view op, const char* name, const Tensor& t) {
+  if (!t.defined()) fail(op, "{} is undefined", name);
+  if (t.device() != ctx.device()) fail(op, "{} is on {}, the context on {}", name, t.device(), ctx.device());
+  if (!is_float(t.dtype())) fail(op, "{} must hold floating-point values, got {}", name, t.dtype());
+  if (t.rank() != 2) fail(op, "{} is {}: expected two dimensions", name, t.shape());
+}
+
+// What one row's loss weighs in the result.
+float row_weight(const CrossEntropyOptions& options, std::int64_t counted) {
+  return options.reduction == CrossEntropyOptions::mean && counted > 0 ? 1.0F / static_cast<float>(counted) : 1.0F;
+}
+
+Tensor total(Context& ctx, const Tensor& losses, const CrossEntropyOptions& options, std::int64_t counted) {
+  const std::vector<float> values = losses.to_vector<float>();
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  const bool mean = options.reduction == CrossEntropyOptions::mean && counted > 0;
+  return Tensor::full(ctx, {1}, static_cast<float>(mean ? sum / static_cast<double>(counted) : sum));
+}
+
+// Hands over gradients computed in forward for dy = 1.
+Backward hand_over(std::vector<Tensor> gradients) {
+  return [gradients = std::move(gradients)](Context& ctx, const Tensor& dy, Slots& in) mutable {
+    const float factor = dy.item();
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (!in[i].needed()) continue;
+      if (factor != 1.0F) kernels(ctx).scale(ctx, factor, gradients[i], gradients[i]);
+      in[i].add(ctx, gradients[i]);
+    }
+  };
+}
+
+// As many rows of logits as stay within 32 MB, but enough for a good matrix product.
+std::int64_t chosen_chunk(std::int64_t vocab, DType dtype) {
+  const std::int64_t rows = (std::int64_t{32} << 20) / (std::max<std::int64_t>(vocab, 1) * size_of(dtype));
+  return std::max<std::int64_t>(rows / 64 * 64, 64);
+}
+
+}  // namespace
+
+Tensor cross_entropy(Context& ctx, const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
+  constexpr std::string_view op = "cross_entropy";
+  check_matrix(ctx, op, "logits", logits);
+  const std::int64_t n = logits.dim(0);
+  const std::int64_t counted = count_targets(ctx, op, targets, n, logits.dim(1), options);
+  const bool recorded = records(ctx, {logits});
+  Tensor losses = Tensor::empty(ctx, {n});
+  Tensor work = logits.detach();
+  if (recorded) {  // the logits belong to the caller: their gradient is made in a copy
+    work = Tensor::like(ctx, logits);
+    kernels(ctx).copy(ctx, logits, work);
+  }
+  kernels(ctx).cross_entropy(ctx, work, targets, options.ignore, options.label_smoothing, recorded, row_weight(options, counted), losses);
+  const Tensor loss = total(ctx, losses, options, counted);
+  return recorded ? record(ctx, loss, {logits}, hand_over({work})) : loss;
+}
+
+Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& targets,
+                            const CrossEntropyOptions& options) {
+  constexpr std::string_view op = "linear_cross_entropy";
+  check_matrix(ctx, op, "x", x);
+  check_matrix(ctx, op, "weight", weight);
+  const std::int64_t n = x.dim(0), vocab = weight.dim(0);
+  if (x.dim(1) != weight.dim(1)) fail(op, "x {} does not fit weight {}: expected x [n, {}]", x.shape(), weight.shape(), weight.dim(1));
+  if (bias.defined() && bias.shape() != Shape{vocab}) fail(op, "bias {} does not fit weight {}: expected [{}]", bias.shape(), weight.shape(), vocab);
+  if (bias.defined() && bias.device() != ctx.device()) fail(op, "bias is on {}, the context on {}", bias.device(), ctx.device());
+  if (bias.defined() && bias.dtype() != x.dtype() && bias.dtype() != DType::float32)
+    fail(op, "bias is {}: expected float32 or {}, the type of x", bias.dtype(), x.dtype());
+  if (options.chunk_rows < 0) fail(op, "chunk_rows is {}: expected 0 or more", options.chunk_rows);
+  const std::int64_t counted = count_targets(ctx, op, targets, n, vocab, options);
+
+  // Gradients that will be asked for; the weight's and the bias's are summed over the chunks in float32.
+  const bool recorded = records(ctx, {x, weight, bias});
+  Tensor dx, dweight, dbias;
+  if (recorded && has_gradient(x)) dx = Tensor::like(ctx, x);
+  if (recorded && has_gradient(weight)) dweight = Tensor::empty(ctx, weight.shape());
+  if (recorded && has_gradient(bias)) dbias = Tensor::empty(ctx, bias.shape());
+  if (counted == 0) {
+    for (Tensor* g : {&dx, &dweight, &dbias})
+      if (g->defined()) kernels(ctx).fill(ctx, 0.0F, *g);
+    return record(ctx, Tensor::zeros(ctx, {1}), {x, weight, bias}, hand_over({dx, dweight, dbias}));
+  }
+
+  const Tensor w = in_precision(ctx, weight, x.dtype());
+  const std::int64_t chunk = std::min(n, options.chunk_rows != 0 ? options.chunk_rows : chosen_chunk(vocab, x.dtype()));
+  const Tensor room = Tensor::empty(ctx, {chunk, vocab}, x.dtype());
+  Tensor losses = Tensor::empty(ctx, {n});
+  for (std::int64_t begin = 0; begin < n; begin += chunk) {
+    const std::int64_t rows = std::min(chunk, n - begin);
+    const bool accumulate = begin > 0;
+    const Tensor x_chunk = x.row_block(begin, rows);    // [rows, d]
+    Tensor logits = room.row_block(0, rows);            // [rows, vocab], then their gradient
+    Tensor losses_chunk = losses.row_block(begin, rows);
+    kernels(ctx).matmul(ctx, x_chunk, w, logits, {.transpose_b = true, .bias = bias.detach()});
+    kernels(ctx).cross_entropy(ctx, logits, targets.row_block(begin, rows), options.ignore, options.label_smoothing, recorded,
+                               row_weight(options, counted), losses_chunk);
+    if (dx.defined()) {
+      Tensor dx_chunk = dx.row_block(begin, rows);
+      kernels(ctx).matmul(ctx, logits, w, dx_chunk, {});
+    }
+    if (dweight.defined()) kernels(ctx).matmul(ctx, logits, x_chunk, dweight, {.transpose_a = true, .accumulate = accumulate, .bias = {}});
+    if (dbias.defined()) kernels(ctx).sum_rows(ctx, logits, dbias, accumulate);
+  }
+  return record(ctx, total(ctx, losses, options, counted), {x, weight, bias}, hand_over({dx, dweight, dbias}));
+}
+
+}  // namespace transformer
