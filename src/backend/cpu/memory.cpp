@@ -5,7 +5,7 @@
 #include <hwy/highway.h>
 
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/rows.h"
+#include "backend/cpu/loops.h"
 #include "backend/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,8 +19,8 @@ void ConvertFloats(Context& ctx, const Tensor& x, Tensor& y, bool add) {
       const X* from = x.data<X>();
       Y* to = y.mutable_data<Y>();
       for_row_pieces(ctx, common_rows(x, y), [=, xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) HWY_ATTR {
-        const X* HWY_RESTRICT a = from + row * xs + first;
-        Y* HWY_RESTRICT b = to + row * ys + first;
+        const X* a = from + row * xs + first;
+        Y* b = to + row * ys + first;
         if (add) {
           ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
             StoreSome(whole, hn::Add(LoadSome(whole, b + i, m), LoadSome(whole, a + i, m)), b + i, m);
@@ -99,45 +99,6 @@ To convert(From value) {
   }
 }
 
-// --- strided copies: a nest of loops with one step for x and one for y each ----------------------------------------
-
-struct Loop { std::int64_t n, x, y; };
-
-// y steps from large to small, so that y is written in order; neighbours that run on into each other are merged.
-std::vector<Loop> loop_nest(const Shape& extent, const Shape& x_strides, const Shape& y_strides) {
-  std::vector<Loop> nest;
-  for (int i = 0; i < extent.rank(); ++i)
-    if (extent[i] != 1) nest.push_back({extent[i], x_strides[i], y_strides[i]});
-  std::stable_sort(nest.begin(), nest.end(), [](const Loop& a, const Loop& b) { return a.y > b.y; });
-  std::vector<Loop> merged;
-  for (const Loop& l : nest) {
-    if (!merged.empty() && merged.back().x == l.n * l.x && merged.back().y == l.n * l.y) merged.back() = {merged.back().n * l.n, l.x, l.y};
-    else merged.push_back(l);
-  }
-  return merged;
-}
-
-// Calls f(x offset, y offset) at every point of the loops [begin, end) of the nest's flat count.
-template <class F>
-void walk(const std::vector<Loop>& nest, std::int64_t begin, std::int64_t end, F&& f) {
-  for (std::int64_t at = begin; at < end; ++at) {
-    std::int64_t x = 0, y = 0, rest = at;
-    for (std::size_t i = nest.size(); i-- > 0;) {
-      const std::int64_t k = rest % nest[i].n;
-      rest /= nest[i].n;
-      x += k * nest[i].x;
-      y += k * nest[i].y;
-    }
-    f(x, y);
-  }
-}
-
-std::int64_t count_of(const std::vector<Loop>& nest) {
-  std::int64_t n = 1;
-  for (const Loop& l : nest) n *= l.n;
-  return n;
-}
-
 using LineFunction = void (*)(const void* x, std::int64_t x_step, void* y, std::int64_t y_step, std::int64_t n);
 
 template <class T>
@@ -158,6 +119,14 @@ LineFunction line_function(DType dtype, bool accumulate) {
     case 4: return copy_line<std::uint32_t>;
     default: return copy_line<std::uint64_t>;
   }
+}
+
+// The loops of a strided copy, y steps from large to small so that y is written in order.
+std::vector<Loop> nest_in_order_of_y(const Shape& extent, const Shape& x_strides, const Shape& y_strides) {
+  std::vector<Loop> nest;
+  for (int i = 0; i < extent.rank(); ++i) nest.push_back({extent[i], x_strides[i], y_strides[i]});
+  std::stable_sort(nest.begin(), nest.end(), [](const Loop& a, const Loop& b) { return a.y > b.y; });
+  return merge_loops(nest);
 }
 
 }  // namespace
@@ -206,7 +175,7 @@ void CpuKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x
   const LineFunction line = line_function(x.dtype(), accumulate);
 
   // Loops that stay on one element of y (sums) run one after the other; threads share the others.
-  std::vector<Loop> nest = loop_nest(extent, x_strides, y_strides), sums;
+  std::vector<Loop> nest = nest_in_order_of_y(extent, x_strides, y_strides), sums;
   while (!nest.empty() && nest.back().y == 0) sums.push_back(nest.back()), nest.pop_back();
 
   // The two inner loops: along lines of y, and across them. Where x is not dense along the line, go across in
@@ -231,18 +200,18 @@ void CpuKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x
   nest.push_back({blocks_across, lines * across.x, lines * across.y});
   nest.push_back({blocks_along, length * along.x, length * along.y});
   const std::int64_t blocks = count_of(nest), grain = std::max<std::int64_t>(1, elementwise_grain / (length * lines));
-  walk(sums, 0, count_of(sums), [&](std::int64_t sum_x, std::int64_t) {
+  for (std::int64_t sum = 0; sum < count_of(sums); ++sum) {
+    const std::byte* x_sum = from + offsets_at(sums, sum).x * size;
     parallel_for(ctx.threads(), blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-      std::int64_t block = begin;
-      walk(nest, begin, end, [&](std::int64_t block_x, std::int64_t block_y) {
+      for (std::int64_t block = begin; block < end; ++block) {
+        const Offsets at = offsets_at(nest, block);
         const std::int64_t n = std::min(length, along.n - block % blocks_along * length);
         const std::int64_t m = std::min(lines, across.n - block / blocks_along % blocks_across * lines);
         for (std::int64_t i = 0; i < m; ++i)
-          line(from + (sum_x + block_x + i * across.x) * size, along.x, to + (block_y + i * across.y) * size, along.y, n);
-        ++block;
-      });
+          line(x_sum + (at.x + i * across.x) * size, along.x, to + (at.y + i * across.y) * size, along.y, n);
+      }
     });
-  });
+  }
 }
 
 }  // namespace transformer

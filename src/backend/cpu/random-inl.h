@@ -20,6 +20,11 @@ using VU = hn::Vec<DU>;
 // High and low halves of the 64-bit products of 32-bit lanes.
 HWY_INLINE void MulWide(VU a, VU b, VU& high, VU& low) {
   const DU du;
+#if HWY_TARGET == HWY_SCALAR  // no lanes to pair
+  const std::uint64_t product = std::uint64_t{hn::GetLane(a)} * hn::GetLane(b);
+  high = hn::Set(du, static_cast<std::uint32_t>(product >> 32));
+  low = hn::Set(du, static_cast<std::uint32_t>(product));
+#else
   const hn::Repartition<std::uint64_t, DU> dw;
   const auto even = hn::MulEven(a, b);                                                                     // 64-bit products of lanes 0, 2, …
   const auto odd = hn::MulEven(hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(dw, a))),
@@ -27,6 +32,7 @@ HWY_INLINE void MulWide(VU a, VU b, VU& high, VU& low) {
   const auto upper = hn::Set(dw, 0xffffffff00000000ULL);
   high = hn::BitCast(du, hn::Or(hn::ShiftRight<32>(even), hn::And(odd, upper)));
   low = hn::Mul(a, b);
+#endif
 }
 
 // The 64 words of elements [group·64, group·64 + 64).
