@@ -48,7 +48,7 @@ struct Input {
   bool gradient = true;            // check its gradient?
   bool master = false;             // stays float32 when the others are bfloat16 (weights, norms' parameters)
   double away_from = NAN;          // keep values at least 0.02 from this point (kinks), and
-  std::vector<std::int64_t> ids;   // when not empty: an int64 input with these values (gradient is ignored)
+  std::vector<std::int64_t> ids = {};  // when not empty: an int64 input with these values (gradient is ignored)
 };
 
 struct OpCase {

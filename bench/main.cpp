@@ -1,0 +1,103 @@
+// ./run bench [--threads N] [--rounds N] [--json FILE]: the speed and memory of a training step of the base model, beside
+// this machine's matmul rate and beside PyTorch, all in one run.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "base_step.h"
+#include "peers.h"
+#include "transformer/core/parallel.h"
+
+using namespace transformer;
+using namespace transformer::bench;
+using nlohmann::json;
+
+namespace {
+
+double median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v.empty() ? 0.0 : v[v.size() / 2];
+}
+
+struct Measured {
+  std::vector<double> step_seconds, ratios;  // of each round; the rate of matmul is taken beside each
+  double flops = 0.0, rate = 0.0, tokens = 0.0;
+};
+
+void measure(BaseStep& step, DType dtype, int threads, int rounds, Measured& m) {
+  m.flops = step.flops();
+  m.tokens = static_cast<double>(step.source_tokens() + step.target_tokens());
+  for (int round = 0; round < rounds; ++round) {
+    const double rate = matmul_rate(dtype, threads);
+    step.run();
+    std::vector<double> times;
+    for (int i = 0; i < 3; ++i) {
+      const double begin = seconds();
+      step.run();
+      times.push_back(seconds() - begin);
+    }
+    m.step_seconds.push_back(median(times));
+    m.ratios.push_back(m.flops / median(times) / rate);
+    m.rate = std::max(m.rate, rate);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  int threads = hardware_threads(), rounds = 5;
+  std::string json_path;
+  for (int i = 1; i < argc; ++i) {
+    const bool value = i + 1 < argc;
+    if (std::strcmp(argv[i], "--threads") == 0 && value) threads = std::atoi(argv[++i]);
+    else if (std::strcmp(argv[i], "--rounds") == 0 && value) rounds = std::atoi(argv[++i]);
+    else if (std::strcmp(argv[i], "--json") == 0 && value) json_path = argv[++i];
+    else fail("bench", "unknown argument '{}': expected --threads N, --rounds N or --json FILE", argv[i]);
+  }
+  json report{{"threads", threads}, {"build", TRANSFORMER_BUILD_TYPE}};
+  std::printf("Training step of the base Transformer (512/8/2048, 6+6, vocabulary 32000, 16 pairs of 32 tokens), %d threads\n\n", threads);
+  std::printf("%-10s %10s %12s %14s %14s %12s\n", "precision", "ms/step", "tokens/s", "step GFLOP/s", "matmul GFLOP/s", "of matmul");
+
+  for (DType dtype : {DType::float32, DType::bfloat16}) {
+    Measured m;
+    json peers = json::array(), entry;
+    {
+      BaseStep step(dtype, threads);
+      measure(step, dtype, threads, rounds, m);
+      const BaseStep::Memory memory = step.memory();
+      const double needed = memory.weights + memory.gradients + memory.adam + memory.activations;
+      entry["memory"] = {{"weights", memory.weights}, {"gradients", memory.gradients}, {"adam", memory.adam}, {"activations", memory.activations},
+                         {"needed", needed}, {"peak", memory.peak}, {"peak_of_needed", memory.peak / needed}};
+    }
+    if (peers_enabled()) {  // between two rounds of ours, so that all see the same machine
+      for (json& line : run_peer("torch_base_step.py", fmt::format("--threads {} --dtypes {}", threads, name_of(dtype)))) peers.push_back(line);
+      BaseStep step(dtype, threads);
+      measure(step, dtype, threads, rounds, m);
+    }
+    const double ms = 1e3 * median(m.step_seconds), ratio = median(m.ratios);
+    std::printf("%-10s %10.1f %12.0f %14.1f %14.1f %11.1f%%\n", std::string(name_of(dtype)).c_str(), ms, 1e3 * m.tokens / ms, m.flops / ms / 1e6, m.rate / 1e9, 100 * ratio);
+    for (json& peer : peers) peer["speedup"] = peer.at("ms_per_step").get<double>() / ms;
+    entry.update({{"ms_per_step", ms}, {"tokens_per_s", 1e3 * m.tokens / ms}, {"flops", m.flops}, {"matmul_flops_per_s", m.rate}, {"of_matmul", ratio}, {"peers", peers}});
+    report[std::string(name_of(dtype))] = entry;
+  }
+
+  for (const char* dtype : {"float32", "bfloat16"}) {
+    const json& m = report[dtype]["memory"];
+    auto mb = [&](const char* key) { return m.at(key).get<double>() / 1e6; };
+    std::printf("\nmemory, %s: weights %.0f + gradients %.0f + Adam %.0f + activations %.0f = %.0f MB; peak %.0f MB = %.2fx\n", dtype, mb("weights"),
+                mb("gradients"), mb("adam"), mb("activations"), mb("needed"), mb("peak"), m.at("peak_of_needed").get<double>());
+    for (const json& peer : report[dtype]["peers"])
+      std::printf("%s %s %s, %s: %.1f ms/step, we are %.2fx as fast\n", peer.value("peer", "peer").c_str(), peer.value("version", "").c_str(),
+                  peer.value("mode", "").c_str(), dtype, peer.at("ms_per_step").get<double>(), peer.at("speedup").get<double>());
+  }
+  if (!peers_enabled()) std::printf("\nBeside PyTorch: set TRANSFORMER_PEER_PYTHON to a python3 that has torch (see bench/peers/README.md).\n");
+  std::printf("\n%s\n", report.dump().c_str());
+  if (!json_path.empty()) std::ofstream(json_path) << report.dump(2) << '\n';
+  return 0;
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "transformer_bench: %s\n", e.what());
+  return 1;
+}
