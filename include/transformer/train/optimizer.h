@@ -1,0 +1,67 @@
+#pragma once
+// Adam and AdamW with PyTorch's formulas. At step t, with g the gradient times the clipping factor:
+//   AdamW: w ← w·(1 - lr·decay)      Adam: g ← g + decay·w
+//   m ← β1·m + (1-β1)·g,   v ← β2·v + (1-β2)·g²
+//   w ← w - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + ε)
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transformer/autograd/autograd.h"
+#include "transformer/nn/parameter.h"
+
+namespace transformer {
+
+struct AdamOptions {
+  float beta1 = 0.9F, beta2 = 0.98F, eps = 1e-9F;
+  float weight_decay = 0.0F;
+  bool decoupled = true;  // AdamW: the decay acts on the weight; otherwise on the gradient
+};
+
+class Adam {
+ public:
+  struct Parameter {
+    Tensor tensor;          // a float32 leaf, see require_grad; one that is given twice (tied) is updated once
+    std::string name = {};  // for messages and checkpoints
+    bool decay = true;      // does weight_decay apply?
+  };
+  Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& options = {});
+  Adam(Context& ctx, const std::vector<Tensor>& parameters, const AdamOptions& options = {});
+  // All parameters of a model: Adam(ctx, parameters(model), {.weight_decay = 0.01F}, decay_matrices)
+  using Decays = bool (*)(const NamedParameter&);
+  Adam(Context& ctx, const std::vector<NamedParameter>& parameters, const AdamOptions& options = {}, Decays decays = nullptr);
+
+  // Updates every parameter that has a gradient, in one pass over all of them; bfloat16 copies of weights are renewed
+  // on the way. With max_norm > 0 the gradients are scaled so that their common norm does not exceed it. Returns the
+  // norm before clipping (it is NaN or infinite when a gradient is, and then the weights are spoilt).
+  double step(Context& ctx, float lr, float max_norm = 0.0F);
+  void zero_gradients();  // drops them
+
+  const AdamOptions& options() const { return options_; }
+
+  // The state, for checkpoints: one entry a parameter, in the order given, and the number of steps done.
+  struct State {
+    Parameter parameter;
+    Tensor m, v;
+  };
+  const std::vector<State>& state() const { return state_; }
+  void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);  // copies
+  std::int64_t steps() const { return steps_; }
+  void set_steps(std::int64_t steps);
+
+ private:
+  AdamOptions options_;
+  std::vector<State> state_;
+  std::int64_t steps_ = 0;
+};
+
+// Weight decay for matrices and tables only, not for biases and norms.
+bool decay_matrices(const NamedParameter& p);
+
+// Scales the gradients of the parameters so that their common norm does not exceed max_norm; returns the norm before.
+// Adam::step does the same without touching memory once more.
+double clip_gradients(Context& ctx, std::span<const Tensor> parameters, float max_norm);
+
+}  // namespace transformer

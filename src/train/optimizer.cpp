@@ -1,0 +1,121 @@
+#include "transformer/train/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_set>
+#include <utility>
+
+#include "backend/kernels.h"
+
+namespace transformer {
+namespace {
+
+// As torch.nn.utils.clip_grad_norm_.
+float clipping(double norm, float max_norm) { return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6))); }
+
+std::string called(const Adam::Parameter& p, std::size_t index) { return p.name.empty() ? fmt::format("parameter {}", index) : p.name; }
+
+std::vector<Adam::Parameter> with_decay(const std::vector<NamedParameter>& parameters, Adam::Decays decays) {
+  std::vector<Adam::Parameter> out;
+  for (const NamedParameter& p : parameters) out.push_back({p.parameter->tensor, p.name, decays == nullptr || decays(p)});
+  return out;
+}
+
+std::vector<Adam::Parameter> unnamed(const std::vector<Tensor>& parameters) {
+  std::vector<Adam::Parameter> out;
+  for (const Tensor& t : parameters) out.push_back({.tensor = t});
+  return out;
+}
+
+}  // namespace
+
+Adam::Adam(Context& ctx, const std::vector<Tensor>& parameters, const AdamOptions& options) : Adam(ctx, unnamed(parameters), options) {}
+
+Adam::Adam(Context& ctx, const std::vector<NamedParameter>& parameters, const AdamOptions& options, Decays decays)
+    : Adam(ctx, with_decay(parameters, decays), options) {}
+
+Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& options) : options_(options) {
+  auto fraction = [](float beta) { return beta >= 0.0F && beta < 1.0F; };
+  if (!fraction(options.beta1) || !fraction(options.beta2)) fail("Adam", "betas are {} and {}: expected values in [0, 1)", options.beta1, options.beta2);
+  if (!(options.eps >= 0.0F)) fail("Adam", "eps is {}: expected 0 or more", options.eps);
+  if (!(options.weight_decay >= 0.0F)) fail("Adam", "weight_decay is {}: expected 0 or more", options.weight_decay);
+  std::unordered_set<const Node*> seen;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Parameter& p = parameters[i];
+    const Tensor& t = p.tensor;
+    if (!t.defined()) fail("Adam", "{} is undefined", called(p, i));
+    if (t.dtype() != DType::float32 || !t.is_contiguous()) fail("Adam", "{} {} {} must be float32 and contiguous", called(p, i), t.shape(), t.dtype());
+    if (t.device() != ctx.device()) fail("Adam", "{} is on {}, the context on {}", called(p, i), t.device(), ctx.device());
+    if (!has_gradient(t) || t.node()->order != 0) fail("Adam", "{} is not a leaf: call require_grad on it", called(p, i));
+    if (!seen.insert(t.node().get()).second) continue;
+    state_.push_back({std::move(p), Tensor::zeros(ctx, t.shape()), Tensor::zeros(ctx, t.shape())});
+  }
+}
+
+double Adam::step(Context& ctx, float lr, float max_norm) {
+  if (!(max_norm >= 0.0F)) fail("Adam", "max_norm is {}: expected 0 (no clipping) or more", max_norm);
+  const NoGradients no_gradients(ctx);
+  std::vector<AdamSlot> slots;
+  std::vector<Tensor> gradients;
+  std::vector<const State*> renewed;  // their bfloat16 copies
+  for (const State& s : state_) {
+    const Tensor& w = s.parameter.tensor;
+    Node& node = *w.node();
+    if (!node.grad.defined()) continue;
+    if (!node.grad.is_contiguous()) GradientSlot(&node).target(ctx);  // makes it so
+    gradients.push_back(node.grad);
+    AdamSlot& slot = slots.emplace_back(AdamSlot{w.detach(), node.grad, s.m, s.v, {}, s.parameter.decay ? options_.weight_decay : 0.0F});
+    if (node.low_precision.defined() && node.low_precision.dtype() == DType::bfloat16) {
+      slot.low_precision = node.low_precision;
+      renewed.push_back(&s);
+    }
+  }
+  if (slots.empty()) return 0.0;
+
+  const double norm = std::sqrt(kernels(ctx).sum_of_squares(ctx, gradients));
+  ++steps_;
+  auto correction = [&](float beta) { return static_cast<float>(1.0 - std::pow(static_cast<double>(beta), static_cast<double>(steps_))); };
+  kernels(ctx).adam(ctx, slots, {.lr = lr, .beta1 = options_.beta1, .beta2 = options_.beta2, .eps = options_.eps,
+                                 .correction1 = correction(options_.beta1), .correction2 = correction(options_.beta2),
+                                 .gradient_scale = max_norm > 0.0F ? clipping(norm, max_norm) : 1.0F, .decoupled = options_.decoupled});
+  // Only now, when all writes are done: parameters may be parts of one storage.
+  for (const State* s : renewed) s->parameter.tensor.node()->low_precision_version = s->parameter.tensor.storage()->version;
+  return norm;
+}
+
+void Adam::zero_gradients() {
+  for (State& s : state_) clear_gradient(s.parameter.tensor);
+}
+
+void Adam::set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v) {
+  if (index >= state_.size()) fail("Adam", "there is no parameter {}, only {}", index, state_.size());
+  State& s = state_[index];
+  for (const Tensor* t : {&m, &v})
+    if (!t->defined() || t->shape() != s.m.shape() || !is_float(t->dtype()))
+      fail("Adam", "the state given for {} is {} {}: expected {} float32", called(s.parameter, index), t->shape(), t->dtype(), s.m.shape());
+  kernels(ctx).copy(ctx, m, s.m);
+  kernels(ctx).copy(ctx, v, s.v);
+}
+
+void Adam::set_steps(std::int64_t steps) {
+  if (steps < 0) fail("Adam", "steps is {}: expected 0 or more", steps);
+  steps_ = steps;
+}
+
+bool decay_matrices(const NamedParameter& p) { return p.parameter->shape.rank() > 1; }
+
+double clip_gradients(Context& ctx, std::span<const Tensor> parameters, float max_norm) {
+  if (!(max_norm > 0.0F)) fail("clip_gradients", "max_norm is {}: expected more than 0", max_norm);
+  const NoGradients no_gradients(ctx);
+  std::vector<Tensor> gradients;
+  std::unordered_set<const Node*> seen;
+  for (const Tensor& p : parameters)
+    if (gradient(p).defined() && seen.insert(p.node().get()).second) gradients.push_back(GradientSlot(p.node().get()).target(ctx).tensor);
+  const double norm = std::sqrt(kernels(ctx).sum_of_squares(ctx, gradients));
+  const float factor = clipping(norm, max_norm);
+  if (factor < 1.0F)
+    for (Tensor& g : gradients) kernels(ctx).scale(ctx, factor, g, g);
+  return norm;
+}
+
+}  // namespace transformer
