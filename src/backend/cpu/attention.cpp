@@ -1,0 +1,192 @@
+// Attention, forward: out = softmax(scale · Q·Kᵀ + bias) · V for every head of every sequence. A work item is a block
+// of rows; it walks over the keys block by block with a running maximum and sum of exponentials (online softmax),
+// so that only one tile of scores exists at a time.
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "backend/cpu/kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/attention.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backend/cpu/attention-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace transformer {
+namespace HWY_NAMESPACE {
+namespace {
+
+// One worker's memory, all in cache.
+struct Scratch {
+  std::int64_t width;  // of a head, padded
+  Block q, k, v;       // [rows, width] scaled, [head_dim, keys], [keys, width]
+  Block scores, out;   // [rows, keys], [rows, width]
+  float *factors, *max, *sum;
+
+  static std::int64_t size(std::int64_t head_dim) {
+    return (2 * kRowBlock + 2 * kKeyBlock) * Padded(head_dim) + 2 * kRowBlock * kKeyBlock + kPad + 2 * kRowBlock;
+  }
+  Scratch(float* at, std::int64_t head_dim) : width(Padded(head_dim)) {
+    auto take = [&](std::int64_t n) { return std::exchange(at, at + n); };
+    q = {take(kRowBlock * width), width};
+    k = {take(width * kKeyBlock), kKeyBlock};
+    v = {take(kKeyBlock * width), width};
+    scores = {take(kRowBlock * kKeyBlock), kKeyBlock};
+    out = {take(kRowBlock * width), width};
+    factors = take(kRowBlock * kKeyBlock + kPad);
+    max = take(kRowBlock);
+    sum = take(kRowBlock);
+  }
+};
+
+// scores [n] → exp(scores - max) with the new running maximum, times the dropout factors if any; returns by how much
+// what was summed so far shrinks.
+HWY_INLINE float OnlineSoftmax(float* HWY_RESTRICT scores, std::int64_t n, const float* factors, float& max, float& sum) {
+  const DF d;
+  const std::int64_t lanes = Lanes();
+  VF top = Load(scores);
+  for (std::int64_t j = lanes; j < n; j += lanes) top = hn::Max(top, Load(scores + j));
+  const float before = max;
+  max = std::max(before, hn::GetLane(hn::MaxOfLanes(d, top)));
+  const VF shift = hn::Set(d, max == kMasked ? 0.0F : max);  // nothing seen yet: all weights are e^-inf
+  VF total = hn::Zero(d);
+  for (std::int64_t j = 0; j < n; j += lanes) {
+    const VF p = ExpOf(hn::Sub(Load(scores + j), shift));
+    total = hn::Add(total, p);
+    Store(factors ? hn::Mul(p, Load(factors + j)) : p, scores + j);
+  }
+  const float shrink = before == max ? 1.0F : hn::GetLane(ExpOf(hn::Set(d, before - max)));
+  sum = sum * shrink + hn::GetLane(hn::SumOfLanes(d, total));
+  return shrink;
+}
+
+template <class T>
+class Forward {
+ public:
+  Forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse, Tensor& weights)
+      : args_(args), add_(args), q_(q.data<T>()), k_(k.data<T>()), v_(v.data<T>()), out_(out.mutable_data<T>()), lse_(lse.mutable_data<float>()),
+        weights_(weights.defined() ? weights.mutable_data<float>() : nullptr), q_row_(q.row_stride()), k_row_(k.row_stride()),
+        v_row_(v.row_stride()), out_row_(out.row_stride()) {}
+
+  void run(const Group& g, Range rows, Scratch& s) const {
+    const std::int64_t d = args_.head_dim, m = rows.end - rows.begin;
+    g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t n) HWY_ATTR {
+      Pack(q_ + (g.q_begin + query) * q_row_ + head * d, q_row_, n, d, args_.scale, Block{s.q.data + first * s.q.row, s.q.row});
+    });
+    std::fill_n(s.max, m, kMasked);
+    std::fill_n(s.sum, m, 0.0F);
+    bool any = false;
+    for_scores(g, rows, s, [&](Range keys, const float* factors, std::int64_t distance) HWY_ATTR {
+      const std::int64_t n = keys.end - keys.begin;
+      for (std::int64_t r = 0; r < m; ++r) {
+        const float shrink = OnlineSoftmax(s.scores.data + r * kKeyBlock, Padded(n), factors ? factors + r * distance : nullptr, s.max[r], s.sum[r]);
+        if (!any || shrink == 1.0F) continue;
+        float* o = s.out.data + r * s.width;
+        for (std::int64_t c = 0; c < s.width; c += Lanes()) Store(hn::Mul(Load(o + c), hn::Set(DF(), shrink)), o + c);
+      }
+      Pack(v_ + (g.k_begin + keys.begin) * v_row_ + g.kv_head * d, v_row_, n, d, 1.0F, s.v);
+      Gemm(m, d, n, {s.scores.data, kKeyBlock, 1}, s.v, s.out, any);
+      any = true;
+    });
+    if (!any) std::fill_n(s.out.data, m * s.width, 0.0F);
+    g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t n) HWY_ATTR {
+      for (std::int64_t r = first; r < first + n; ++r) {
+        const std::int64_t token = g.q_begin + query + r - first;
+        const float sum = s.sum[r];
+        Unpack(Block{s.out.data + r * s.width, s.width}, 1, d, sum > 0.0F ? 1.0F / sum : 0.0F, out_ + token * out_row_ + head * d, out_row_);
+        s.max[r] = lse_[head * args_.queries.total() + token] = sum > 0.0F ? s.max[r] + std::log(sum) : kMasked;
+      }
+    });
+    if (weights_) write_weights(g, rows, s);
+  }
+
+ private:
+  // Calls f(keys, dropout factors, distance of their rows) for every block of keys that the rows see, with the
+  // finished scores in s.scores.
+  template <class F>
+  void for_scores(const Group& g, Range rows, Scratch& s, F&& f) const {
+    const std::int64_t d = args_.head_dim;
+    const Range seen = g.visible(rows);
+    for (std::int64_t b = seen.begin / kKeyBlock; b * kKeyBlock < seen.end; ++b) {
+      const Range keys{b * kKeyBlock, std::min(seen.end, (b + 1) * kKeyBlock)};
+      const std::int64_t n = keys.end - keys.begin;
+      PackTransposed(k_ + (g.k_begin + keys.begin) * k_row_ + g.kv_head * d, k_row_, n, d, s.k);
+      Gemm(rows.end - rows.begin, n, d, {s.q.data, s.q.row, 1}, s.k, s.scores, false);
+      g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t count) HWY_ATTR {
+        for (std::int64_t i = 0; i < count; ++i) FinishScores(g, add_, head, query + i, keys, s.scores.data + (first + i) * kKeyBlock);
+      });
+      const bool dropout = args_.dropout.p > 0.0F;
+      const std::int64_t distance = dropout ? TileDropout(g, rows, keys, s.factors) : 0;
+      f(keys, dropout ? s.factors : nullptr, distance);
+    }
+  }
+
+  // A second walk, now that the normalisation is known (s.max holds it): exp(score - lse) · dropout.
+  void write_weights(const Group& g, Range rows, Scratch& s) const {
+    const std::int64_t longest_q = args_.queries.longest(), longest_k = args_.keys.longest();
+    for_scores(g, rows, s, [&](Range keys, const float* factors, std::int64_t distance) HWY_ATTR {
+      g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t count) HWY_ATTR {
+        for (std::int64_t r = first; r < first + count; ++r) {
+          if (s.max[r] == kMasked) continue;
+          float* to = weights_ + ((g.sequence * args_.heads + head) * longest_q + query + r - first) * longest_k + keys.begin;
+          ForVectors(keys.end - keys.begin, [&](std::int64_t j, auto whole, std::int64_t n) HWY_ATTR {
+            VF p = ExpOf(hn::Sub(Load(s.scores.data + r * kKeyBlock + j), hn::Set(DF(), s.max[r])));
+            if (factors) p = hn::Mul(p, LoadSome(whole, factors + r * distance + j, n));
+            StoreSome(whole, p, to + j, n);
+          });
+        }
+      });
+    });
+  }
+
+  const AttentionArgs& args_;
+  ScoreBias add_;
+  const T *q_, *k_, *v_;
+  T* out_;
+  float *lse_, *weights_;
+  std::int64_t q_row_, k_row_, v_row_, out_row_;
+};
+
+void AttentionForward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse,
+                      Tensor& weights) {
+  struct Item { std::int64_t sequence, kv_head, block; };
+  std::vector<Item> items;
+  for (std::int64_t s = 0; s < args.queries.count(); ++s)
+    for (std::int64_t h = 0; h < args.kv_heads; ++h)
+      for (std::int64_t b = Group(args, s, h).row_blocks(); b-- > 0;) items.push_back({s, h, b});  // causal: the long ones first
+  if (items.empty()) return;
+  const int workers = Workers(ctx, args);
+  const std::int64_t size = Scratch::size(args.head_dim);
+  const auto memory = ctx.allocator().allocate(static_cast<std::size_t>(workers * size) * sizeof(float));
+  visit_float("attention", q.dtype(), [&]<class T>() HWY_ATTR {
+    const Forward<T> forward(q, k, v, args, out, lse, weights);
+    ForItems(workers, static_cast<std::int64_t>(items.size()), [&](std::int64_t worker, std::int64_t i) HWY_ATTR {
+      const Item& item = items[static_cast<std::size_t>(i)];
+      const Group g(args, item.sequence, item.kv_head);
+      Scratch scratch(reinterpret_cast<float*>(memory.get()) + worker * size, args.head_dim);
+      forward.run(g, g.row_block(item.block), scratch);
+    });
+  });
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace transformer
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace transformer {
+HWY_EXPORT(AttentionForward);
+
+void CpuKernels::attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse,
+                           Tensor& weights) {
+  if (weights.defined()) fill(ctx, 0.0F, weights);
+  HWY_DYNAMIC_DISPATCH(AttentionForward)(ctx, q, k, v, args, out, lse, weights);
+}
+
+}  // namespace transformer
+#endif
