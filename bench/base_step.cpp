@@ -41,8 +41,8 @@ BaseStep::BaseStep(DType precision, int threads)
   initialize(ctx_, model_);
   const Sequences sentences = Sequences::uniform(pairs, length);
   batch_ = {.source_ids = random_ids(ctx_, pairs * length), .source = sentences, .target_ids = random_ids(ctx_, pairs * length), .target = sentences,
-            .labels = random_ids(ctx_, pairs * length), .source_bias = {}, .target_bias = {}};
-  optimizer_ = std::make_unique<Adam>(ctx_, trainable(model_), AdamOptions{.weight_decay = 0.01F});
+            .labels = random_ids(ctx_, pairs * length)};
+  optimizer_ = std::make_unique<Adam>(ctx_, parameters(model_), AdamOptions{.weight_decay = 0.01F});
   ctx_.set_training(true);
 }
 

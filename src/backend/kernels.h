@@ -24,25 +24,25 @@ struct MatmulArgs {
   bool transpose_a = false, transpose_b = false;  // a is [K, M] / b is [N, K] in memory
   bool accumulate = false;                        // add to c; not together with bias or activation
   float alpha = 1.0F;
-  Tensor bias;                                    // [N], float32 or c's dtype; may be undefined
+  Tensor bias = {};                               // [N], float32 or c's dtype; may be undefined
   Activation activation = Activation::none;
 };
 
 // Dropout with probability p of zero; the kept values are scaled by 1/(1-p). p == 0: none.
 struct DropoutArgs {
   float p = 0.0F;
-  RandomStream stream;
+  RandomStream stream = {};
 };
 
 struct AttentionArgs {
-  Sequences queries, keys;         // same count; keys longer than queries: the queries are the last positions
+  Sequences queries = {}, keys = {};  // same count; keys longer than queries: the queries are the last positions
   std::int64_t heads = 1, kv_heads = 1, head_dim = 1;
   float scale = 1.0F;
   bool causal = false;             // query i of n sees keys j ≤ i + (keys - queries)
   std::int64_t window = 0;         // > 0: and j > i + (keys - queries) - window; if not causal, |distance| < window
-  Tensor bias;                     // float32, broadcasts to [sequences, heads, longest q, longest k]; -inf masks
-  Tensor relative_bias;            // float32 [heads, 2·L-1], added at column (key pos - query pos) + L-1, L ≥ longest
-  DropoutArgs dropout;             // element ((s·heads + h)·longest_q + i)·longest_k + j
+  Tensor bias = {};                // float32, broadcasts to [sequences, heads, longest q, longest k]; -inf masks
+  Tensor relative_bias = {};       // float32 [heads, 2·L-1], added at column (key pos - query pos) + L-1, L ≥ longest
+  DropoutArgs dropout = {};        // element ((s·heads + h)·longest_q + i)·longest_k + j
 };
 
 // Everything one fused optimizer step needs about one parameter. All float32 and contiguous but low_precision.
@@ -104,15 +104,15 @@ class Kernels : public Backend {
   struct NormArgs {
     NormKind kind = NormKind::layer_norm;
     float eps = 1e-5F;
-    Tensor weight, bias;       // [cols] float32 (or the dtype of x); may be undefined
-    Tensor sub;                // undefined, or rows added to x before the norm
-    DropoutArgs dropout;       // on sub
+    Tensor weight = {}, bias = {};  // [cols] float32 (or the dtype of x); may be undefined
+    Tensor sub = {};           // undefined, or rows added to x before the norm
+    DropoutArgs dropout = {};  // on sub
   };
   // sum (written when args.sub is given) = x + dropout(sub); y = norm(sum) · weight + bias;
   // mean, rstd: float32 [rows], for backward (mean unused by rms_norm; both may be undefined).
   virtual void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd);
   // dx (+)= gradient for the normed tensor x; dweight, dbias float32, (+)=, undefined where not needed.
-  struct NormGradients { Tensor dx, dweight, dbias; bool accumulate_dx = false, accumulate_dweight = false, accumulate_dbias = false; };
+  struct NormGradients { Tensor dx = {}, dweight = {}, dbias = {}; bool accumulate_dx = false, accumulate_dweight = false, accumulate_dbias = false; };
   virtual void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
                              const Tensor& dy, NormGradients& out);
 
@@ -127,7 +127,7 @@ class Kernels : public Backend {
     std::int64_t heads = 1, head_dim = 1, rotary_dim = 1;  // the first rotary_dim of each head are turned
     RopePairs pairs = RopePairs::half_split;
     bool inverse = false;                                  // turn back: the gradient
-    Tensor cos, sin, position;
+    Tensor cos = {}, sin = {}, position = {};
   };
   virtual void rope(Context& ctx, const Tensor& x, const RopeArgs& args, Tensor& y);
 

@@ -4,6 +4,22 @@
 
 namespace transformer {
 
+std::vector<std::pair<NormKind, std::string_view>> names(NormKind) {
+  return {{NormKind::layer_norm, "layer_norm"}, {NormKind::rms_norm, "rms_norm"}};
+}
+
+std::vector<std::pair<NormPlace, std::string_view>> names(NormPlace) { return {{NormPlace::pre, "pre"}, {NormPlace::post, "post"}}; }
+
+std::vector<std::pair<PositionKind, std::string_view>> names(PositionKind) {
+  return {{PositionKind::none, "none"},         {PositionKind::sinusoidal, "sinusoidal"}, {PositionKind::learned, "learned"},
+          {PositionKind::relative, "relative"}, {PositionKind::rotary, "rotary"},         {PositionKind::alibi, "alibi"}};
+}
+
+std::vector<std::pair<FeedForwardKind, std::string_view>> names(FeedForwardKind) {
+  return {{FeedForwardKind::relu, "relu"},   {FeedForwardKind::gelu, "gelu"},             {FeedForwardKind::gelu_tanh, "gelu_tanh"}, {FeedForwardKind::silu, "silu"},
+          {FeedForwardKind::geglu, "geglu"}, {FeedForwardKind::geglu_tanh, "geglu_tanh"}, {FeedForwardKind::swiglu, "swiglu"}};
+}
+
 StackConfig StackConfig::resolved() const {
   StackConfig c = *this;
   auto positive = [](const char* name, std::int64_t value) {

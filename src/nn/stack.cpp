@@ -33,8 +33,8 @@ Stack::Stack(const StackConfig& c) : config(c.resolved()), positions(config) {
 Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) const {
   if (in.x.rank() != 2 || in.x.dim(1) != config.d_model || in.x.dim(0) != in.sequences.total())
     fail("Stack", "x {} does not fit: expected [{} tokens, d_model {}]", in.x.shape(), in.sequences.total(), config.d_model);
-  if (config.cross_attention != in.memory.defined())
-    fail("Stack", config.cross_attention ? "this decoder reads an encoder: memory is missing" : "memory given, but this stack has no cross-attention");
+  if (config.cross_attention && !in.memory.defined()) fail("Stack", "this decoder reads an encoder: memory is missing");
+  if (!config.cross_attention && in.memory.defined()) fail("Stack", "memory {} given, but this stack has no cross-attention", in.memory.shape());
   if (in.sequences.total() == 0) fail("Stack", "the batch is empty ({} sequences, 0 tokens): expected one token or more", in.sequences.count());
   const std::int64_t longest = in.sequences.longest();
   AttentionCall self{.sequences = in.sequences, .bias = in.bias, .relative_bias = positions.bias(ctx, longest), .rope = positions.rope(ctx, longest)};

@@ -8,14 +8,14 @@
 
 namespace transformer {
 
-Tensor embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale) {
+Tensor embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale, std::optional<DType> dtype) {
   check_index(ctx, "embedding", "ids", ids);
   check_float(ctx, "embedding", "table", table);
   if (table.rank() != 2) fail("embedding", "table {} must have two dimensions [rows, d]", table.shape());
   if (ids.rank() == Shape::max_rank) fail("embedding", "ids {} have no room for one more dimension", ids.shape());
   std::vector<std::int64_t> dims(ids.shape().begin(), ids.shape().end());
   dims.push_back(table.dim(1));
-  Tensor y = Tensor::empty(ctx, Shape(dims), ctx.precision());
+  Tensor y = Tensor::empty(ctx, Shape(dims), dtype.value_or(ctx.precision()));
   kernels(ctx).embedding(ctx, ids, table, scale, y);
   return record(ctx, y, {table}, [ids, scale, shape = table.shape(), dtype = table.dtype()](Context& ctx, const Tensor& dy, Slots& in) {
     if (dtype == DType::float32) {

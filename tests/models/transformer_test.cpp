@@ -67,8 +67,8 @@ TEST(Transformer, PackedSequencesDoNotSeeEachOther) {
   Context ctx;
   Transformer model(tiny());
   initialize(ctx, model);
-  const PairBatch both{.source_ids = ids(ctx, {1, 2, 3, 4, 5, 6}), .source = lengths({4, 0, 2}), .target_ids = ids(ctx, {1, 2, 3, 4, 5}), .target = lengths({2, 0, 3}), .labels = {}, .source_bias = {}, .target_bias = {}};
-  const PairBatch last{.source_ids = ids(ctx, {5, 6}), .source = lengths({2}), .target_ids = ids(ctx, {3, 4, 5}), .target = lengths({3}), .labels = {}, .source_bias = {}, .target_bias = {}};
+  const PairBatch both{.source_ids = ids(ctx, {1, 2, 3, 4, 5, 6}), .source = lengths({4, 0, 2}), .target_ids = ids(ctx, {1, 2, 3, 4, 5}), .target = lengths({2, 0, 3})};
+  const PairBatch last{.source_ids = ids(ctx, {5, 6}), .source = lengths({2}), .target_ids = ids(ctx, {3, 4, 5}), .target = lengths({3})};
   expect_near(model(ctx, both).row_block(2, 3), detail::to_double(model(ctx, last)), 1e-5);
 }
 
@@ -76,7 +76,7 @@ TEST(Transformer, ADecoderDoesNotSeeTheFuture) {
   Context ctx;
   Transformer model(tiny());
   initialize(ctx, model);
-  PairBatch batch{.source_ids = ids(ctx, {1, 2, 3}), .source = lengths({3}), .target_ids = ids(ctx, {1, 2, 3, 4}), .target = lengths({4}), .labels = {}, .source_bias = {}, .target_bias = {}};
+  PairBatch batch{.source_ids = ids(ctx, {1, 2, 3}), .source = lengths({3}), .target_ids = ids(ctx, {1, 2, 3, 4}), .target = lengths({4})};
   const Tensor before = model(ctx, batch);
   batch.target_ids = ids(ctx, {1, 2, 9, 8});
   const Tensor after = model(ctx, batch);
@@ -107,8 +107,8 @@ TEST(Transformer, EveryOptionTrains) {
       Transformer model(configs[i]);
       initialize(ctx, model);
       const PairBatch batch{.source_ids = ids(ctx, {1, 2, 3, 4, 5}), .source = lengths({3, 2}), .target_ids = ids(ctx, {1, 2, 3, 1, 5, 6}), .target = lengths({3, 3}),
-                            .labels = ids(ctx, {2, 3, 4, 5, 6, 0}), .source_bias = {}, .target_bias = {}};
-      Adam optimizer(ctx, trainable(model), {});
+                            .labels = ids(ctx, {2, 3, 4, 5, 6, 0})};
+      Adam optimizer(ctx, parameters(model), {});
       ctx.set_training(true);
       double loss_now = 0.0;
       for (std::uint32_t step = 0; step < 30; ++step) {
@@ -139,7 +139,7 @@ TEST(Transformer, SaysWhatIsWrong) {
   Context ctx;
   Transformer model(tiny());
   initialize(ctx, model);
-  PairBatch batch{.source_ids = ids(ctx, {1, 11}), .source = lengths({2}), .target_ids = ids(ctx, {1}), .target = lengths({1}), .labels = ids(ctx, {2}), .source_bias = {}, .target_bias = {}};
+  PairBatch batch{.source_ids = ids(ctx, {1, 11}), .source = lengths({2}), .target_ids = ids(ctx, {1}), .target = lengths({1}), .labels = ids(ctx, {2})};
   expect_error([&] { model.loss(ctx, batch); }, {"embedding", "11"});
   batch.source_ids = ids(ctx, {1, 2});
   batch.labels = ids(ctx, {13});
@@ -158,7 +158,7 @@ TEST(Transformer, RefusesAnEmptyBatch) {
   Context ctx;
   Transformer model(tiny());
   initialize(ctx, model);
-  PairBatch batch{.source_ids = ids(ctx, {}), .source = {}, .target_ids = ids(ctx, {}), .target = {}, .labels = ids(ctx, {}), .source_bias = {}, .target_bias = {}};
+  PairBatch batch{.source_ids = ids(ctx, {}), .source = {}, .target_ids = ids(ctx, {}), .target = {}, .labels = ids(ctx, {})};
   expect_error([&] { model.loss(ctx, batch); }, {"batch is empty", "0 sequences"});
   batch.source = batch.target = lengths({0, 0});
   expect_error([&] { model.loss(ctx, batch); }, {"batch is empty", "2 sequences"});

@@ -93,13 +93,13 @@ struct Encoder : EmbeddedStack {
 
 // A batch of pairs, packed. `target` begins with the start token and `labels` ends with the end token.
 struct PairBatch {
-  Tensor source_ids;   // [source tokens]
-  Sequences source;
-  Tensor target_ids;   // [target tokens], the decoder's input
-  Sequences target;
-  Tensor labels;       // [target tokens], what it must predict; pad_id is ignored
-  Tensor source_bias;  // mask or bias on the source, may be undefined: with packed batches none is needed
-  Tensor target_bias;
+  Tensor source_ids = {};   // [source tokens]
+  Sequences source = {};
+  Tensor target_ids = {};   // [target tokens], the decoder's input
+  Sequences target = {};
+  Tensor labels = {};       // [target tokens], what it must predict; pad_id is ignored
+  Tensor source_bias = {};  // mask or bias on the source, may be undefined: with packed batches none is needed
+  Tensor target_bias = {};
 };
 
 struct TransformerTrace { StackTrace encoder, decoder; };

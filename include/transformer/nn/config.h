@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "transformer/core/types.h"
 
@@ -25,6 +27,12 @@ enum class BlockOrder : std::uint8_t {
   sequential,  // attention, then FFN
   parallel,    // x + Attention(Norm(x)) + FFN(Norm(x)): PaLM, Falcon
 };
+
+// The names of the values in config.json and on the command line.
+std::vector<std::pair<NormKind, std::string_view>> names(NormKind);
+std::vector<std::pair<NormPlace, std::string_view>> names(NormPlace);
+std::vector<std::pair<PositionKind, std::string_view>> names(PositionKind);
+std::vector<std::pair<FeedForwardKind, std::string_view>> names(FeedForwardKind);
 
 struct StackConfig {
   std::int64_t d_model = 512;
