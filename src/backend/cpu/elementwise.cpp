@@ -21,11 +21,7 @@ struct TanhOf {
   }
 };
 struct SigmoidOf {
-  static HWY_INLINE VF Apply(VF x, VF& slope) {
-    const VF y = Sigmoid(x);
-    slope = hn::NegMulAdd(y, y, y);
-    return y;
-  }
+  static HWY_INLINE VF Apply(VF x, VF& slope) { return SigmoidAndSlope(x, slope); }
 };
 struct ExpOf {
   static HWY_INLINE VF Apply(VF x, VF& slope) { return slope = Exp(x); }

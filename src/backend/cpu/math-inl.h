@@ -50,7 +50,6 @@ HWY_INLINE VF Log(VF x) {
   return hn::IfThenElse(hn::Lt(x, hn::Zero(DF())), Const(std::numeric_limits<float>::quiet_NaN()), at_zero);
 }
 
-HWY_INLINE VF Sigmoid(VF x) { return hn::Div(Const(1.0F), hn::Add(Const(1.0F), Exp(hn::Neg(x)))); }
 HWY_INLINE VF Tanh(VF x) { return hn::Tanh(DF(), x); }
 
 // The vector forms reduce the angle with enough digits up to 39000; beyond, one number at a time.
@@ -111,25 +110,35 @@ struct Gelu {
   }
 };
 
-// x·(1 + tanh(z/2))/2 = x·σ(z) with z = 2√(2/π)·(x + 0.044715·x³). Slope: σ + x·σ·(1-σ)·z'.
+// σ(z) and its slope σ(z)·(1-σ(z)), without the loss of digits of 1-σ: with e = e^-|z|, one of σ and 1-σ is 1/(1+e),
+// the other e/(1+e).
+HWY_INLINE VF SigmoidAndSlope(VF z, VF& slope) {
+  const VF e = Exp(hn::Neg(hn::Abs(z)));
+  const VF large = hn::Div(Const(1.0F), hn::Add(Const(1.0F), e));
+  const VF small = hn::Mul(e, large);
+  slope = hn::Mul(large, small);
+  return hn::IfThenElse(hn::Lt(z, hn::Zero(DF())), small, large);
+}
+
+// x·(1 + tanh(z/2))/2 = x·σ(z) with z = 2√(2/π)·(x + 0.044715·x³). Slope: σ + x·σ'·z'.
 struct GeluTanh {
   static HWY_INLINE VF Apply(VF x, VF& slope) {
     constexpr float k = 1.59576912F;
     const VF x2 = hn::Mul(x, x);
-    const VF s = Sigmoid(hn::Mul(x, hn::MulAdd(x2, Const(k * 0.044715F), Const(k))));
-    const VF y = hn::Mul(x, s);
-    slope = hn::MulAdd(hn::Mul(y, hn::Sub(Const(1.0F), s)), hn::MulAdd(x2, Const(k * 3.0F * 0.044715F), Const(k)), s);
-    return y;
+    VF s_slope;
+    const VF s = SigmoidAndSlope(hn::Mul(x, hn::MulAdd(x2, Const(k * 0.044715F), Const(k))), s_slope);
+    slope = hn::MulAdd(hn::Mul(x, s_slope), hn::MulAdd(x2, Const(k * 3.0F * 0.044715F), Const(k)), s);
+    return hn::Mul(x, s);
   }
 };
 
-// x·σ(x). Slope: σ + x·σ·(1-σ).
+// x·σ(x). Slope: σ + x·σ'.
 struct Silu {
   static HWY_INLINE VF Apply(VF x, VF& slope) {
-    const VF s = Sigmoid(x);
-    const VF y = hn::Mul(x, s);
-    slope = hn::MulAdd(y, hn::Sub(Const(1.0F), s), s);
-    return y;
+    VF s_slope;
+    const VF s = SigmoidAndSlope(x, s_slope);
+    slope = hn::MulAdd(x, s_slope, s);
+    return hn::Mul(x, s);
   }
 };
 

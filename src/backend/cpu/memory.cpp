@@ -42,6 +42,9 @@ void AddLine(const void* from, std::int64_t x_step, void* to, std::int64_t y_ste
     ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
       StoreSome(whole, hn::Add(LoadSome(whole, y + i, m), LoadSome(whole, x + i, m)), y + i, m);
     });
+  } else if (x_step == 0 && y_step == 1) {
+    const VF one = hn::Set(DF(), static_cast<float>(*x));
+    ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, hn::Add(LoadSome(whole, y + i, m), one), y + i, m); });
   } else {
     for (std::int64_t i = 0; i < n; ++i) y[i * y_step] = T(static_cast<float>(y[i * y_step]) + static_cast<float>(x[i * x_step]));
   }

@@ -132,7 +132,7 @@ namespace {
 
 // Level after level of the tree, until one block is left.
 void reduce_axis(Context& ctx, bool max, const Tensor& x, ReduceAxis axis, Tensor& y, float factor, bool accumulate) {
-  axis.block = axis.dense() ? 4096 : 64;
+  axis.block = axis.dense() ? 2048 : 64;
   if (axis.blocks() == 1) return HWY_DYNAMIC_DISPATCH(ReduceAlong)(ctx, max, x, axis, y, factor, accumulate);
   Tensor partial = Tensor::empty(ctx, {axis.outer, axis.blocks(), axis.inner});
   HWY_DYNAMIC_DISPATCH(ReduceAlong)(ctx, max, x, axis, partial, 1.0F, false);
