@@ -153,7 +153,7 @@ void NormRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, Tens
 void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                       Kernels::NormGradients& out) {
   const std::int64_t rows = x.rows(), cols = x.cols();
-  const std::int64_t block_rows = std::max<std::int64_t>(8, (rows + 63) / 64), blocks = (rows + block_rows - 1) / block_rows;
+  const std::int64_t block_rows = std::max<std::int64_t>(32, (rows + 63) / 64), blocks = (rows + block_rows - 1) / block_rows;
   const bool want_sums = out.dweight.defined() || out.dbias.defined();
   Tensor scratch = want_sums ? Tensor::empty(ctx, {blocks, 2, cols}) : Tensor();  // of dweight and dbias, for each block
   float* sums = MutableFloats(scratch);
@@ -182,12 +182,12 @@ void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& ar
 
   auto add_blocks = [&](Tensor& to, bool accumulate, const float* part) HWY_ATTR {
     if (!to.defined()) return;
-    float* total = to.mutable_data<float>();
-    ForVectors(cols, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
-      VF v = accumulate ? LoadSome(whole, total + i, m) : hn::Zero(DF());
-      for (std::int64_t block = 0; block < blocks; ++block) v = hn::Add(v, LoadSome(whole, part + block * 2 * cols + i, m));
-      StoreSome(whole, v, total + i, m);
-    });
+    float* HWY_RESTRICT total = to.mutable_data<float>();
+    if (!accumulate) std::fill_n(total, cols, 0.0F);
+    for (std::int64_t block = 0; block < blocks; ++block, part += 2 * cols)
+      ForVectors(cols, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
+        StoreSome(whole, hn::Add(LoadSome(whole, total + i, m), LoadSome(whole, part + i, m)), total + i, m);
+      });
   };
   add_blocks(out.dweight, out.accumulate_dweight, sums);
   add_blocks(out.dbias, out.accumulate_dbias, sums + (want_sums ? cols : 0));
