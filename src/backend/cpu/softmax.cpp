@@ -3,7 +3,6 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/softmax.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
-#include <hwy/contrib/math/math-inl.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels.h"
+#include "backend/cpu/math-inl.h"
 #include "backend/cpu/simd-inl.h"
 #include "transformer/core/parallel.h"
 
@@ -18,9 +18,6 @@ HWY_BEFORE_NAMESPACE();
 namespace transformer {
 namespace HWY_NAMESPACE {
 namespace {
-
-// Highway's Exp turns NaN into 0, which would hide that something went wrong before.
-HWY_INLINE VF ExpKeepingNaN(VF x) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(DF(), x)); }
 
 // v in the first m lanes, `other` in the rest.
 HWY_INLINE VF Only(std::true_type, VF v, std::int64_t, float) { return v; }
@@ -44,7 +41,7 @@ HWY_INLINE float RowExp(const T* HWY_RESTRICT x, float shift, float* HWY_RESTRIC
   const VF s = hn::Set(DF(), shift);
   VF sum = hn::Zero(DF());
   ForVectors(n, [&](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
-    const VF v = ExpKeepingNaN(hn::Sub(LoadSome(whole, x + i, m), s));
+    const VF v = Exp(hn::Sub(LoadSome(whole, x + i, m), s));
     if (e != nullptr) StoreSome(whole, v, e + i, m);
     sum = hn::Add(sum, Only(whole, v, m, 0.0F));
   });
@@ -81,7 +78,7 @@ HWY_INLINE void SoftmaxBackwardRow(const T* HWY_RESTRICT y, const T* HWY_RESTRIC
   const VF sum = hn::Set(DF(), hn::GetLane(hn::SumOfLanes(DF(), dot)));
   ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
     const VF out = LoadSome(whole, y + i, m), g = LoadSome(whole, dy + i, m);
-    StoreSome(whole, log ? hn::NegMulAdd(ExpKeepingNaN(out), sum, g) : hn::Mul(out, hn::Sub(g, sum)), dx + i, m);
+    StoreSome(whole, log ? hn::NegMulAdd(Exp(out), sum, g) : hn::Mul(out, hn::Sub(g, sum)), dx + i, m);
   });
 }
 
