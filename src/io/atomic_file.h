@@ -1,0 +1,29 @@
+#pragma once
+// A file that appears as a whole or not at all: written under a temporary name in the same folder, synced, renamed
+// over the old one, and the folder synced. Whatever fails on the way leaves the old file as it was.
+
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+
+namespace transformer {
+
+class AtomicFile {
+ public:
+  explicit AtomicFile(const std::filesystem::path& path);
+  ~AtomicFile();  // without commit(): the temporary is removed
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(const void* data, std::size_t bytes);
+  void write(std::string_view text) { write(text.data(), text.size()); }
+  void commit();
+
+ private:
+  [[noreturn]] void fail_with(const char* doing) const;  // errno in words
+
+  std::filesystem::path path_, temporary_;
+  int file_ = -1;
+};
+
+}  // namespace transformer

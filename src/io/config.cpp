@@ -1,0 +1,68 @@
+#include "transformer/io/config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace transformer {
+namespace {
+
+// Insertions, deletions and replacements that turn a into b.
+std::size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row.back();
+}
+
+}  // namespace
+
+std::string did_you_mean(std::string_view given, const std::vector<std::string>& known) {
+  const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return edits(given, a) < edits(given, b); });
+  return nearest == known.end() ? "" : fmt::format("; did you mean '{}'?", *nearest);
+}
+
+namespace detail {
+
+void wrong_type(std::string_view key, std::string_view expected, const nlohmann::json& given) {
+  std::string text = given.is_array() ? "a list" : given.is_object() ? "an object" : given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > 80) text = text.substr(0, 77) + "...";
+  if (key.empty()) fail("config", "expected {}, got {}", expected, text);
+  fail("config", "key '{}': expected {}, got {}", key, expected, text);
+}
+
+void wrong_name(std::string_view key, std::string_view given, const std::vector<std::string>& known) {
+  std::string all;
+  for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
+  fail("config", "key '{}': '{}' is none of {}{}", key, given, all, did_you_mean(given, known));
+}
+
+void unknown_key(std::string_view key, std::string_view inside, const std::vector<std::string>& known) {
+  if (inside.empty()) fail("config", "unknown key '{}'{}", key, did_you_mean(key, known));
+  fail("config", "unknown key '{}' in '{}'{}", key, inside, did_you_mean(key, known));
+}
+
+nlohmann::json from_float(std::string_view key, float value) {
+  if (!std::isfinite(value)) fail("config", "key '{}': {} cannot be written as JSON", key, value);
+  char text[64];
+  const auto written = std::to_chars(text, text + sizeof(text), value);
+  double wide = 0.0;
+  std::from_chars(text, written.ptr, wide);
+  return wide;
+}
+
+nlohmann::json from_double(std::string_view key, double value) {
+  if (!std::isfinite(value)) fail("config", "key '{}': {} cannot be written as JSON", key, value);
+  return value;
+}
+
+}  // namespace detail
+}  // namespace transformer
