@@ -24,9 +24,9 @@ struct Room {
   int level;
 };
 constexpr std::array rooms = {
-    Room{"core", 0},   Room{"backend", 1}, Room{"autograd", 2}, Room{"ops", 3},    Room{"nn", 4},
-    Room{"io", 5},     Room{"text", 6},    Room{"vision", 6},   Room{"series", 6}, Room{"models", 7},
-    Room{"train", 8},  Room{"generate", 9}, Room{"explain", 10}, Room{"serve", 11}, Room{"cli", 12},
+    Room{"core", 0},  Room{"backend", 1},  Room{"autograd", 2}, Room{"ops", 3},    Room{"nn", 4},
+    Room{"io", 5},    Room{"text", 6},     Room{"vision", 6},   Room{"series", 6}, Room{"models", 7},
+    Room{"train", 8}, Room{"generate", 9}, Room{"explain", 10}, Room{"serve", 11}, Room{"cli", 12},
 };
 constexpr int roof = 13;  // headers of no room, such as transformer/transformer.h: they may include all, none may include them
 
@@ -77,8 +77,10 @@ std::vector<std::string> faults(const fs::path& file, const std::string& text) {
       const std::string include = match[1], to = room_of_include(file, include);
       const int target = to.empty() ? roof : level_of(to);
       if (target < 0) fault(number, fmt::format("the room '{}' of {} is not in the table of rooms", to, include));
-      else if (to != from && target >= level) fault(number, fmt::format("'{}' is not above '{}' and may not include {}", from, to, include));
-      if (to == "backend" && !users_of_backend.contains(from)) fault(number, fmt::format("'{}' may not include the kernels, {}", from, include));
+      else if (to != from && target >= level)
+        fault(number, fmt::format("'{}' is not above '{}' and may not include {}", from, to, include));
+      if (to == "backend" && !users_of_backend.contains(from))
+        fault(number, fmt::format("'{}' may not include the kernels, {}", from, include));
     } else if (from != "backend" && std::regex_match(line, asks_for_cuda)) {
       fault(number, fmt::format("asks for CUDA, which only src/backend may: {}", line));
     }
