@@ -117,7 +117,7 @@ TEST(WorkedNumbers, ThirtyDaysInPatchesOfSix) {
 }
 
 TEST(WorkedNumbers, LearningRatePeaksAtStep4000) {
-  const Schedule paper{.kind = Schedule::Kind::inverse_sqrt, .d_model = 512, .warmup = 4000};
+  const Schedule paper{.kind = Schedule::Kind::inverse_sqrt, .warmup = 4000, .d_model = 512};
   EXPECT_NEAR(paper(4000), std::pow(512.0, -0.5) * std::pow(4000.0, -0.5), 1e-9);
   EXPECT_GT(paper(4000), paper(3999));
   EXPECT_GT(paper(4000), paper(4001));

@@ -110,6 +110,7 @@ class Kernels : public Backend {
   };
   // sum (written when args.sub is given) = x + dropout(sub); y = norm(sum) · weight + bias;
   // mean, rstd: float32 [rows], for backward (mean unused by rms_norm; both may be undefined).
+  // y undefined: only the sum is wanted.
   virtual void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd);
   // dx (+)= gradient for the normed tensor x; dweight, dbias float32, (+)=, undefined where not needed.
   struct NormGradients { Tensor dx = {}, dweight = {}, dbias = {}; bool accumulate_dx = false, accumulate_dweight = false, accumulate_dbias = false; };

@@ -50,7 +50,7 @@ Shape Binding::shape() const {
 
 Tensor Binding::slice(const Tensor& t) const { return t.row_block(row, rows); }
 
-std::vector<Binding> bind(const std::vector<NamedParameter>& parameters, const std::vector<NameRule>& rules) {
+std::vector<Binding> bind_names(const std::vector<NamedParameter>& parameters, const std::vector<NameRule>& rules) {
   std::vector<Binding> bindings;
   for (const NamedParameter& ours : parameters) {
     const Parameter& p = *ours.parameter;

@@ -28,7 +28,7 @@ struct Binding {
 };
 
 // Applies the rules to all parameters; Error if a parameter is covered by no rule, or only partly.
-std::vector<Binding> bind(const std::vector<NamedParameter>& parameters, const std::vector<NameRule>& rules);
+std::vector<Binding> bind_names(const std::vector<NamedParameter>& parameters, const std::vector<NameRule>& rules);
 
 // Copies the checkpoint into the parameters (taking memory for those that have none, as leaves of the tape). All
 // missing, unexpected and mis-shaped tensors are reported in one Error, and then nothing was changed. Tensors whose
