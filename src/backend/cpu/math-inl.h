@@ -24,22 +24,27 @@ HWY_INLINE VF Const(float value) { return hn::Set(DF(), value); }
 HWY_INLINE VF Larger(VF a, VF b) { return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b); }
 HWY_INLINE VF Smaller(VF a, VF b) { return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b); }
 
-// eˣ within 1 ulp; 0 where the result would be subnormal, inf where it is too large; a NaN stays one.
-HWY_INLINE VF Exp(VF x) {
+// eˣ for x ≤ 0 within 1 ulp: 0 where the result would be subnormal; a NaN stays one.
+HWY_INLINE VF ExpOfNegative(VF x) {
   const DF d;
   const hn::RebindToSigned<DF> di;
-  const auto n = hn::NearestInt(hn::Mul(x, Const(1.44269504F)));
-  const VF whole = hn::ConvertTo(d, n);
-  const VF r = hn::NegMulAdd(whole, Const(-2.12194440e-4F), hn::NegMulAdd(whole, Const(0.693359375F), x));  // x - n·ln 2, |r| ≤ ln 2 / 2
+  // x = n·ln 2 + r: adding 1.5·2²³ leaves n in the lowest bits, from where it goes into the exponent of e^r.
+  const VF magic = Const(12582912.0F);
+  const VF shifted = hn::MulAdd(x, Const(1.44269504F), magic);
+  const VF n = hn::Sub(shifted, magic);
+  const VF r = hn::NegMulAdd(n, Const(-2.12194440e-4F), hn::NegMulAdd(n, Const(0.693359375F), x));
   VF p = hn::MulAdd(r, Const(0.00139261818F), Const(0.00836317763F));
   p = hn::MulAdd(r, p, Const(0.0416665546F));
   p = hn::MulAdd(r, p, Const(0.16666577F));
   p = hn::MulAdd(r, p, Const(0.5F));
-  p = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), Const(1.0F));
-  const VF half_power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 126))));  // 2ⁿ⁻¹: 2¹²⁸ is no float32
-  const VF y = hn::Mul(hn::Add(p, p), half_power);
-  const VF bounded = hn::IfThenZeroElse(hn::Lt(x, Const(-86.5F)), y);
-  return hn::IfThenElse(hn::Gt(x, Const(88.8F)), Const(std::numeric_limits<float>::infinity()), bounded);
+  p = hn::MulAdd(r, p, Const(1.0F));
+  p = hn::MulAdd(r, p, Const(1.0F));
+  const VF y = hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+  return hn::IfThenZeroElse(hn::Lt(x, Const(-87.0F)), y);
+}
+// The same for every x; inf where the result is too large.
+HWY_INLINE VF Exp(VF x) {
+  return hn::IfThenElse(hn::Gt(x, Const(88.722839F)), Const(std::numeric_limits<float>::infinity()), ExpOfNegative(x));
 }
 
 // Natural logarithm; -inf at 0, NaN below.
@@ -80,7 +85,7 @@ HWY_INLINE VF ErfcOfPositive(VF z, VF exp_minus_z2) {
 }
 HWY_INLINE VF Erf(VF x) {
   const VF z = hn::Abs(x);
-  return hn::CopySign(hn::Sub(Const(1.0F), ErfcOfPositive(z, Exp(hn::Neg(hn::Mul(z, z))))), x);
+  return hn::CopySign(hn::Sub(Const(1.0F), ErfcOfPositive(z, ExpOfNegative(hn::Neg(hn::Mul(z, z))))), x);
 }
 
 // Activations: Apply returns the value and sets the slope; what the caller does not use costs nothing once inlined.
@@ -102,7 +107,7 @@ struct Relu {
 // x·Φ(x), Φ the normal distribution function: Φ(x) = erfc(-x/√2) / 2. Slope: Φ(x) + x·φ(x).
 struct Gelu {
   static HWY_INLINE VF Apply(VF x, VF& slope) {
-    const VF bell = Exp(hn::Mul(hn::Mul(x, x), Const(-0.5F)));
+    const VF bell = ExpOfNegative(hn::Mul(hn::Mul(x, x), Const(-0.5F)));
     const VF tail = hn::Mul(Const(0.5F), ErfcOfPositive(hn::Mul(hn::Abs(x), Const(0.707106781F)), bell));
     const VF phi = hn::IfThenElse(hn::Lt(x, hn::Zero(DF())), tail, hn::Sub(Const(1.0F), tail));
     slope = hn::MulAdd(hn::Mul(x, Const(0.398942280F)), bell, phi);
@@ -113,7 +118,7 @@ struct Gelu {
 // σ(z) and its slope σ(z)·(1-σ(z)), without the loss of digits of 1-σ: with e = e^-|z|, one of σ and 1-σ is 1/(1+e),
 // the other e/(1+e).
 HWY_INLINE VF SigmoidAndSlope(VF z, VF& slope) {
-  const VF e = Exp(hn::Neg(hn::Abs(z)));
+  const VF e = ExpOfNegative(hn::Neg(hn::Abs(z)));
   const VF large = hn::Div(Const(1.0F), hn::Add(Const(1.0F), e));
   const VF small = hn::Mul(e, large);
   slope = hn::Mul(large, small);

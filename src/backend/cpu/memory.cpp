@@ -114,6 +114,27 @@ void copy_line(const void* from, std::int64_t x_step, void* to, std::int64_t y_s
   else for (std::int64_t i = 0; i < n; ++i) y[i * y_step] = x[i * x_step];
 }
 
+// A tile of `rows` lines of x, dense and x_step apart, turned into the columns of `to`, whose lines are tile_side long.
+inline constexpr std::int64_t tile_side = 32;
+using TurnFunction = void (*)(const void* from, std::int64_t x_step, std::int64_t rows, std::int64_t cols, void* to);
+
+template <class T>
+void turn_tile(const void* from, std::int64_t x_step, std::int64_t rows, std::int64_t cols, void* to) {
+  const T* HWY_RESTRICT x = static_cast<const T*>(from);
+  T* HWY_RESTRICT y = static_cast<T*>(to);
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < cols; ++j) y[j * tile_side + i] = x[i * x_step + j];
+}
+
+TurnFunction turn_function(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1: return turn_tile<std::uint8_t>;
+    case 2: return turn_tile<std::uint16_t>;
+    case 4: return turn_tile<std::uint32_t>;
+    default: return turn_tile<std::uint64_t>;
+  }
+}
+
 LineFunction line_function(DType dtype, bool accumulate) {
   if (accumulate) return HWY_DYNAMIC_DISPATCH(AddLineOf)(dtype);
   switch (size_of(dtype)) {
@@ -176,13 +197,14 @@ void CpuKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x
   const std::byte* from = x.raw() + x_offset * size;
   std::byte* to = y.mutable_raw() + y_offset * size;
   const LineFunction line = line_function(x.dtype(), accumulate);
+  const TurnFunction turn = turn_function(x.dtype());
 
   // Loops that stay on one element of y (sums) run one after the other; threads share the others.
   std::vector<Loop> nest = nest_in_order_of_y(extent, x_strides, y_strides), sums;
   while (!nest.empty() && nest.back().y == 0) sums.push_back(nest.back()), nest.pop_back();
 
-  // The two inner loops: along lines of y, and across them. Where x is not dense along the line, go across in
-  // the direction where it is, in tiles: each cache line of x and y is then touched once.
+  // The two inner loops: along lines of y, and across them. Where x is dense across the lines instead of along them,
+  // tiles are turned on the way, so that each cache line of x and of y is touched once.
   Loop along{1, 0, 1}, across{1, 0, 0};
   if (!nest.empty()) along = nest.back(), nest.pop_back();
   std::size_t dense = nest.size();
@@ -195,8 +217,8 @@ void CpuKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x
     across = *pick;
     nest.erase(pick);
   }
-  const std::int64_t length = std::min<std::int64_t>(along.n, tiled ? 32 : elementwise_grain);
-  const std::int64_t lines = std::min<std::int64_t>(across.n, tiled ? 32 : std::max<std::int64_t>(1, 4096 / length));
+  const std::int64_t length = std::min<std::int64_t>(along.n, tiled ? tile_side : elementwise_grain);
+  const std::int64_t lines = std::min<std::int64_t>(across.n, tiled ? tile_side : std::max<std::int64_t>(1, 4096 / length));
 
   // A block of lines · length elements is the unit of work.
   const std::int64_t blocks_along = (along.n + length - 1) / length, blocks_across = (across.n + lines - 1) / lines;
@@ -210,8 +232,14 @@ void CpuKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x
         const Offsets at = offsets_at(nest, block);
         const std::int64_t n = std::min(length, along.n - block % blocks_along * length);
         const std::int64_t m = std::min(lines, across.n - block / blocks_along % blocks_across * lines);
-        for (std::int64_t i = 0; i < m; ++i)
-          line(x_sum + (at.x + i * across.x) * size, along.x, to + (at.y + i * across.y) * size, along.y, n);
+        const std::byte* a = x_sum + at.x * size;
+        std::byte* b = to + at.y * size;
+        alignas(64) std::byte tile[tile_side * tile_side * sizeof(std::int64_t)];
+        if (tiled) turn(a, along.x, n, m, tile);
+        for (std::int64_t i = 0; i < m; ++i, b += across.y * size) {
+          if (tiled) line(tile + i * tile_side * size, 1, b, along.y, n);
+          else line(a + i * across.x * size, along.x, b, along.y, n);
+        }
       }
     });
   }

@@ -17,51 +17,61 @@ namespace HWY_NAMESPACE {
 
 using VU = hn::Vec<DU>;
 
-// High and low halves of the 64-bit products of 32-bit lanes.
-HWY_INLINE void MulWide(VU a, VU b, VU& high, VU& low) {
+#if HWY_TARGET != HWY_SCALAR
+using DW = hn::Repartition<std::uint64_t, DU>;
+using VW = hn::Vec<DW>;
+
+// Ten rounds on one block per 64-bit lane. Only the low half of each lane counts: that is what MulEven multiplies, and
+// it gives both halves of the product at once.
+HWY_INLINE void PhiloxRounds(std::uint64_t seed, VW& c0, VW& c1, VW& c2, VW& c3) {
   const DU du;
-#if HWY_TARGET == HWY_SCALAR  // no lanes to pair
-  const std::uint64_t product = std::uint64_t{hn::GetLane(a)} * hn::GetLane(b);
-  high = hn::Set(du, static_cast<std::uint32_t>(product >> 32));
-  low = hn::Set(du, static_cast<std::uint32_t>(product));
-#else
-  const hn::Repartition<std::uint64_t, DU> dw;
-  const auto even = hn::MulEven(a, b);                                                                     // 64-bit products of lanes 0, 2, …
-  const auto odd = hn::MulEven(hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(dw, a))),
-                               hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(dw, b))));
-  const auto upper = hn::Set(dw, 0xffffffff00000000ULL);
-  high = hn::BitCast(du, hn::Or(hn::ShiftRight<32>(even), hn::And(odd, upper)));
-  low = hn::Mul(a, b);
-#endif
+  const DW dw;
+  auto k0 = static_cast<std::uint32_t>(seed);
+  auto k1 = static_cast<std::uint32_t>(seed >> 32);
+  HWY_UNROLL(10)
+  for (int round = 0; round < 10; ++round) {
+    const VW a = hn::MulEven(hn::BitCast(du, c0), hn::Set(du, 0xD2511F53U));
+    const VW b = hn::MulEven(hn::BitCast(du, c2), hn::Set(du, 0xCD9E8D57U));
+    c0 = hn::Xor3(hn::ShiftRight<32>(b), c1, hn::Set(dw, k0));
+    c1 = b;
+    c2 = hn::Xor3(hn::ShiftRight<32>(a), c3, hn::Set(dw, k1));
+    c3 = a;
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
 }
+
+// Low halves of the 64-bit lanes, from two vectors in turn.
+HWY_INLINE VU Interleaved(VW even, VW odd) { return hn::OddEven(hn::BitCast(DU(), hn::ShiftLeft<32>(odd)), hn::BitCast(DU(), even)); }
+#endif
 
 // The 64 words of elements [group·64, group·64 + 64).
 HWY_INLINE void PhiloxGroup(const RandomStream& stream, std::uint64_t group, std::uint32_t* HWY_RESTRICT out) {
+#if HWY_TARGET == HWY_SCALAR
+  for (std::size_t lane = 0; lane < 16; ++lane) {
+    const std::uint64_t block = group * 16 + lane;
+    const auto words = philox({static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32), stream.op, stream.step},
+                              {static_cast<std::uint32_t>(stream.seed), static_cast<std::uint32_t>(stream.seed >> 32)});
+    for (std::size_t i = 0; i < 4; ++i) out[i * 16 + lane] = words[i];
+  }
+#else
   const DU du;
+  const DW dw;
   for (std::size_t lane = 0; lane < 16; lane += hn::Lanes(du)) {
     const std::uint64_t block = group * 16 + lane;  // 16 divides: no carry into the upper word between lanes
-    VU c0 = hn::Iota(du, static_cast<std::uint32_t>(block));
-    VU c1 = hn::Set(du, static_cast<std::uint32_t>(block >> 32));
-    VU c2 = hn::Set(du, stream.op);
-    VU c3 = hn::Set(du, stream.step);
-    auto k0 = static_cast<std::uint32_t>(stream.seed);
-    auto k1 = static_cast<std::uint32_t>(stream.seed >> 32);
-    for (int round = 0; round < 10; ++round) {
-      VU high_a, low_a, high_b, low_b;
-      MulWide(c0, hn::Set(du, 0xD2511F53U), high_a, low_a);
-      MulWide(c2, hn::Set(du, 0xCD9E8D57U), high_b, low_b);
-      c0 = hn::Xor(hn::Xor(high_b, c1), hn::Set(du, k0));
-      c1 = low_b;
-      c2 = hn::Xor(hn::Xor(high_a, c3), hn::Set(du, k1));
-      c3 = low_a;
-      k0 += 0x9E3779B9U;
-      k1 += 0xBB67AE85U;
-    }
-    hn::StoreU(c0, du, out + lane);
-    hn::StoreU(c1, du, out + 16 + lane);
-    hn::StoreU(c2, du, out + 32 + lane);
-    hn::StoreU(c3, du, out + 48 + lane);
+    const VW first = hn::Add(hn::Set(dw, block), hn::ShiftLeft<1>(hn::Iota(dw, 0)));
+    VW a0 = first, b0 = hn::Add(first, hn::Set(dw, 1));  // even and odd blocks
+    VW a1 = hn::Set(dw, block >> 32), b1 = a1;
+    VW a2 = hn::Set(dw, stream.op), b2 = a2;
+    VW a3 = hn::Set(dw, stream.step), b3 = a3;
+    PhiloxRounds(stream.seed, a0, a1, a2, a3);
+    PhiloxRounds(stream.seed, b0, b1, b2, b3);
+    hn::StoreU(Interleaved(a0, b0), du, out + lane);
+    hn::StoreU(Interleaved(a1, b1), du, out + 16 + lane);
+    hn::StoreU(Interleaved(a2, b2), du, out + 32 + lane);
+    hn::StoreU(Interleaved(a3, b3), du, out + 48 + lane);
   }
+#endif
 }
 
 // Calls f(words, first, count) for pieces that cover elements [begin, begin + n): words[i] belongs to element

@@ -43,23 +43,27 @@ struct MaxOf {
   static HWY_INLINE float Combine(float a, float b) { return a > b || a != a ? a : b; }
 };
 
-// A dense line to one number: four vectors of accumulators.
+// A dense line to one number: four vectors of accumulators, folded into the total after 32 terms each.
 template <class Op, class T>
 HWY_INLINE float ReduceLine(const T* x, std::int64_t n) {
   const DF d;
   const std::int64_t lanes = Lanes();
-  VF a = Const(Op::start), b = a, c = a, e = a;
+  VF total = Const(Op::start);
   std::int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    a = Op::Combine(a, Load(x + i));
-    b = Op::Combine(b, Load(x + i + lanes));
-    c = Op::Combine(c, Load(x + i + 2 * lanes));
-    e = Op::Combine(e, Load(x + i + 3 * lanes));
+  while (i + 4 * lanes <= n) {
+    VF a = Const(Op::start), b = a, c = a, e = a;
+    for (int terms = 0; terms < 32 && i + 4 * lanes <= n; ++terms, i += 4 * lanes) {
+      a = Op::Combine(a, Load(x + i));
+      b = Op::Combine(b, Load(x + i + lanes));
+      c = Op::Combine(c, Load(x + i + 2 * lanes));
+      e = Op::Combine(e, Load(x + i + 3 * lanes));
+    }
+    total = Op::Combine(total, Op::Combine(Op::Combine(a, b), Op::Combine(c, e)));
   }
-  for (; i + lanes <= n; i += lanes) a = Op::Combine(a, Load(x + i));
-  if (i < n) b = Op::Combine(b, hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(n - i)), LoadN(x + i, n - i), Const(Op::start)));
+  for (; i + lanes <= n; i += lanes) total = Op::Combine(total, Load(x + i));
+  if (i < n) total = Op::Combine(total, hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(n - i)), LoadN(x + i, n - i), Const(Op::start)));
   float last[16];
-  hn::StoreU(Op::Combine(Op::Combine(a, b), Op::Combine(c, e)), d, last);
+  hn::StoreU(total, d, last);
   for (std::int64_t left = lanes; left > 1; left /= 2)
     for (std::int64_t k = 0; k < left / 2; ++k) last[k] = Op::Combine(last[k], last[k + left / 2]);
   return last[0];
@@ -132,7 +136,7 @@ namespace {
 
 // Level after level of the tree, until one block is left.
 void reduce_axis(Context& ctx, bool max, const Tensor& x, ReduceAxis axis, Tensor& y, float factor, bool accumulate) {
-  axis.block = axis.dense() ? 2048 : 64;
+  axis.block = axis.dense() ? 4096 : 64;
   if (axis.blocks() == 1) return HWY_DYNAMIC_DISPATCH(ReduceAlong)(ctx, max, x, axis, y, factor, accumulate);
   Tensor partial = Tensor::empty(ctx, {axis.outer, axis.blocks(), axis.inner});
   HWY_DYNAMIC_DISPATCH(ReduceAlong)(ctx, max, x, axis, partial, 1.0F, false);
