@@ -64,12 +64,12 @@ TEST(ToyCorpus, AllSentencesAreDifferentAndTheSameEveryTime) {
 // Over everything that is drawn, repetitions and all: one English sentence, one translation.
 TEST(ToyCorpus, TranslationIsAFunction) {
   std::unordered_map<std::string, std::string> translation;
-  for (std::uint32_t draw = 0; draw < 150'000; ++draw) {
+  for (std::uint32_t draw = 0; draw < 100'000; ++draw) {
     const ToyPair pair = translate(toy::draw_clause(draw));
     const auto [known, added] = translation.emplace(pair.source, pair.target);
     EXPECT_EQ(known->second, pair.target) << pair.source;
   }
-  EXPECT_GT(translation.size(), 100'000U);
+  EXPECT_GT(translation.size(), 70'000U);
 }
 
 // Who does what with what is new in the held-out sentences; their words are not.
@@ -91,7 +91,7 @@ TEST(ToyCorpus, HeldOutCombinationsOfKnownWords) {
 
   std::unordered_map<std::string, std::int64_t> index;
   for (std::int64_t i = 0; i < corpus().size(); ++i) index.emplace(corpus().pair(i).source, i);
-  for (std::uint32_t draw = 0; draw < 50'000; ++draw) {
+  for (std::uint32_t draw = 0; draw < 20'000; ++draw) {
     const toy::Clause clause = toy::draw_clause(draw);
     const auto at = index.find(translate(clause).source);
     if (at == index.end()) continue;
