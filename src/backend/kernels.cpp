@@ -13,7 +13,7 @@ void Kernels::dropout(Context&, const Tensor&, const DropoutArgs&, Tensor&) { un
 void Kernels::matmul(Context&, const Tensor&, const Tensor&, Tensor&, const MatmulArgs&) { unsupported("matmul"); }
 void Kernels::unary(Context&, Unary, const Tensor&, Tensor&) { unsupported("unary"); }
 void Kernels::unary_backward(Context&, Unary, const Tensor&, const Tensor&, Tensor&) { unsupported("unary_backward"); }
-void Kernels::activation_backward(Context&, Activation, const Tensor&, const Tensor&, Tensor&) { unsupported("activation_backward"); }
+void Kernels::activation_backward(Context&, Activation, const Tensor&, const Tensor&, float, Tensor&) { unsupported("activation_backward"); }
 void Kernels::gated(Context&, Activation, const Tensor&, Tensor&) { unsupported("gated"); }
 void Kernels::gated_backward(Context&, Activation, const Tensor&, const Tensor&, Tensor&) { unsupported("gated_backward"); }
 void Kernels::binary(Context&, Binary, const Tensor&, const Tensor&, Tensor&) { unsupported("binary"); }

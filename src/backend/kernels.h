@@ -84,8 +84,8 @@ class Kernels : public Backend {
   // --- elementwise and reductions ---------------------------------------------------------------------
   virtual void unary(Context& ctx, Unary kind, const Tensor& x, Tensor& y);
   virtual void unary_backward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, Tensor& dx);
-  // dx = dy · activation'(·): from x, the input of the activation, or for relu from its output.
-  virtual void activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, Tensor& dx);
+  // dx = factor · dy · activation'(·): from x, the input of the activation, or for relu from its output.
+  virtual void activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, float factor, Tensor& dx);
   // x [rows, 2·h] = (gate | up) → y [rows, h] = activation(gate) · up
   virtual void gated(Context& ctx, Activation kind, const Tensor& x, Tensor& y);
   virtual void gated_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, Tensor& dx);

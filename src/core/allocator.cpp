@@ -29,13 +29,13 @@ std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     if (auto it = kept_.lower_bound(size); it != kept_.end() && fits(it->first, size)) {
-      block = {it->second, it->first};
+      block = {it->second.data, it->first};
       kept_.erase(it);
-      kept_bytes_ -= block.size;
     } else {
-      // Keep at most an eighth of what is in use before asking the system for more: sizes that no longer
-      // occur must not pile up.
-      trim(std::max<std::size_t>((stats_.in_use + size) / 8, std::size_t{16} << 20));
+      // Sizes that no longer occur must not pile up beyond the most that was ever needed at once.
+      const std::size_t needed = std::max(stats_.peak_in_use, stats_.in_use + size);
+      const std::size_t allowed = needed + needed / 32 + (std::size_t{16} << 20);
+      trim(allowed - std::min(allowed, size));
       block.data = backend_->allocate(size);
       stats_.reserved += size;
       stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
@@ -50,8 +50,7 @@ void Allocator::take_back(Block block) noexcept {
   const std::lock_guard lock(mutex_);
   stats_.in_use -= block.size;
   try {
-    kept_.emplace(block.size, block.data);
-    kept_bytes_ += block.size;
+    kept_.emplace(block.size, Kept{block.data, ++clock_});
   } catch (...) {
     backend_->deallocate(block.data, block.size);
     stats_.reserved -= block.size;
@@ -59,10 +58,9 @@ void Allocator::take_back(Block block) noexcept {
 }
 
 void Allocator::trim(std::size_t limit) noexcept {
-  while (kept_bytes_ > limit) {  // largest first: fewest calls
-    auto it = std::prev(kept_.end());
-    backend_->deallocate(it->second, it->first);
-    kept_bytes_ -= it->first;
+  while (stats_.reserved > limit && !kept_.empty()) {
+    auto it = std::min_element(kept_.begin(), kept_.end(), [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
+    backend_->deallocate(it->second.data, it->first);
     stats_.reserved -= it->first;
     kept_.erase(it);
   }

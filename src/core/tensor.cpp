@@ -7,10 +7,15 @@
 namespace transformer {
 
 Tensor Tensor::empty(Context& ctx, const Shape& shape, DType dtype) {
-  for (std::int64_t d : shape)
+  std::int64_t bytes = size_of(dtype);
+  bool empty = false;
+  for (std::int64_t d : shape) {
     if (d < 0) fail("Tensor", "shape {} has a negative size", shape);
+    empty |= d == 0;
+    if (d > 0 && __builtin_mul_overflow(bytes, d, &bytes)) fail("Tensor", "shape {} is larger than memory can be", shape);
+  }
+  if (empty) bytes = 0;
   Tensor t;
-  const std::int64_t bytes = shape.numel() * size_of(dtype);
   t.storage_ = std::make_shared<Storage>(Storage{ctx.allocator().allocate(static_cast<std::size_t>(bytes)), bytes, ctx.device()});
   t.shape_ = shape;
   t.row_stride_ = shape.back();

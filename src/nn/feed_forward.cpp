@@ -26,8 +26,8 @@ FeedForward::FeedForward(const StackConfig& c)
 
 Tensor FeedForward::operator()(Context& ctx, const Tensor& x) const {
   const Activation activation = activation_of(kind);
-  const Tensor h = is_gated(kind) ? gated(ctx, activation, in(ctx, x)) : in(ctx, x, activation);
-  return out(ctx, transformer::dropout(ctx, h, dropout));
+  if (!is_gated(kind)) return out(ctx, in(ctx, x, activation, dropout));
+  return out(ctx, transformer::dropout(ctx, gated(ctx, activation, in(ctx, x)), dropout));
 }
 
 }  // namespace transformer

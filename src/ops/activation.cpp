@@ -15,7 +15,7 @@ Tensor apply(Context& ctx, const char* op, Activation kind, Unary function, cons
   const Tensor saved = kind == Activation::relu ? y : x.detach();
   return record(ctx, y, {x}, [saved, kind](Context& ctx, const Tensor& dy, Slots& in) {
     Tensor dx = Tensor::like(ctx, saved);
-    kernels(ctx).activation_backward(ctx, kind, saved, dy, dx);
+    kernels(ctx).activation_backward(ctx, kind, saved, dy, 1.0F, dx);
     in[0].add(ctx, dx);
   });
 }

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string_view>
 
-#include "backend/kernels.h"
+#include "ops/dropout_args.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/ops/check.h"
 
@@ -18,7 +18,6 @@ void check_options(Context& ctx, std::string_view op, const AttentionOptions& o)
     fail(op, "{} heads of {} dimensions and {} key-value heads were asked for: expected 1 or more", o.heads, o.head_dim, o.kv_heads);
   if (o.heads % kv_heads_of(o) != 0) fail(op, "{} heads cannot share {} key-value heads evenly", o.heads, o.kv_heads);
   if (o.window < 0) fail(op, "the window is {}: expected 0 (none) or more", o.window);
-  if (!(o.dropout >= 0.0F && o.dropout < 1.0F)) fail(op, "dropout is {}: expected a probability in [0, 1)", o.dropout);
   if (o.queries.count() != o.keys.count())
     fail(op, "{} sequences of queries and {} of keys were given: expected as many", o.queries.count(), o.keys.count());
   const std::int64_t longest_q = o.queries.longest(), longest_k = o.keys.longest();
@@ -64,7 +63,7 @@ struct Call {
         q(q.detach()), k(k.detach()), v(v.detach()),
         out(Tensor::empty(ctx, q.shape(), q.dtype())),
         lse(Tensor::empty(ctx, {o.heads, o.queries.total()})) {
-    if (ctx.training() && o.dropout > 0.0F) args.dropout = {.p = o.dropout, .stream = ctx.random().next()};
+    args.dropout = dropout_args(ctx, "attention", o.dropout);
     Tensor weights;
     if (o.weights) weights = Tensor::empty(ctx, {o.queries.count(), o.heads, o.queries.longest(), o.keys.longest()});
     kernels(ctx).attention(ctx, this->q, this->k, this->v, args, out, lse, weights);

@@ -1,6 +1,6 @@
 #include "transformer/ops/dropout.h"
 
-#include "backend/kernels.h"
+#include "ops/dropout_args.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/ops/check.h"
 
@@ -8,9 +8,8 @@ namespace transformer {
 
 Tensor dropout(Context& ctx, const Tensor& x, float p) {
   check_float(ctx, "dropout", "x", x);
-  if (!(p >= 0.0F && p < 1.0F)) fail("dropout", "p is {}: expected a probability in [0, 1)", p);
-  if (!ctx.training() || p == 0.0F) return x;
-  const DropoutArgs args{p, ctx.random().next()};
+  const DropoutArgs args = dropout_args(ctx, "dropout", p);
+  if (args.p == 0.0F) return x;
   Tensor y = Tensor::like(ctx, x);
   kernels(ctx).dropout(ctx, x, args, y);
   return record(ctx, y, {x}, [args](Context& ctx, const Tensor& dy, Slots& in) {

@@ -1,6 +1,6 @@
 #include "transformer/ops/linear.h"
 
-#include "backend/kernels.h"
+#include "ops/dropout_args.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/ops/check.h"
 
@@ -31,8 +31,9 @@ Unary as_unary(Activation a) {
 
 }  // namespace
 
-Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation) {
+Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, float dropout) {
   check_linear(ctx, x, weight, bias);
+  const DropoutArgs drop = dropout_args(ctx, "linear", dropout);
   const Tensor w = in_precision(ctx, weight, x.dtype());  // [out, in]
   Tensor y = Tensor::empty(ctx, x.shape().with_back(weight.dim(0)), x.dtype());
   Tensor flat = as_matrix(y);
@@ -43,14 +44,21 @@ Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor&
   Tensor before = fused ? flat : Tensor::like(ctx, flat);
   kernels(ctx).matmul(ctx, as_matrix(x), w, before, {.transpose_b = true, .bias = bias.detach(), .activation = fused ? activation : Activation::none});
   if (!fused) kernels(ctx).unary(ctx, as_unary(activation), before, flat);
+  if (drop.p > 0.0F) kernels(ctx).dropout(ctx, flat, drop, flat);
   if (!recorded) return y;
 
-  return record(ctx, y, {x, weight, bias}, [x = as_matrix(x), w, before = activation == Activation::none ? Tensor() : before,
-                                            activation](Context& ctx, const Tensor& dy, Slots& in) {
-    Tensor dz = as_matrix(dy);  // gradient before the activation
-    if (activation != Activation::none) {
+  return record(ctx, y, {x, weight, bias}, [x = as_matrix(x), w, before = activation == Activation::none ? Tensor() : before, activation,
+                                            drop](Context& ctx, const Tensor& dy, Slots& in) {
+    Tensor dz = as_matrix(dy);  // gradient before dropout and activation
+    if (activation == Activation::relu) {
+      // A value that is zero after relu and dropout was negative or dropped: no gradient either way.
       Tensor d = Tensor::empty(ctx, dz.shape(), dz.dtype());
-      kernels(ctx).activation_backward(ctx, activation, before, dz, d);
+      kernels(ctx).activation_backward(ctx, activation, before, dz, 1.0F / (1.0F - drop.p), d);
+      dz = d;
+    } else if (activation != Activation::none || drop.p > 0.0F) {
+      Tensor d = Tensor::empty(ctx, dz.shape(), dz.dtype());
+      if (drop.p > 0.0F) kernels(ctx).dropout(ctx, dz, drop, d);
+      if (activation != Activation::none) kernels(ctx).activation_backward(ctx, activation, before, drop.p > 0.0F ? d : dz, 1.0F, d);
       dz = d;
     }
     if (in[0].needed()) {

@@ -1,6 +1,6 @@
 #include "transformer/ops/norm.h"
 
-#include "backend/kernels.h"
+#include "ops/dropout_args.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/ops/check.h"
 
@@ -33,9 +33,7 @@ DropoutArgs checked_dropout(Context& ctx, std::string_view op, const Tensor& x, 
   check_float(ctx, op, "sub", sub);
   if (x.shape() != sub.shape() || x.dtype() != sub.dtype())
     fail(op, "x {} {} and sub {} {} must have the same shape and dtype", x.shape(), x.dtype(), sub.shape(), sub.dtype());
-  if (!(p >= 0.0F && p < 1.0F)) fail(op, "dropout must be in [0, 1), got {}", p);
-  if (!ctx.training() || p == 0.0F) return {};
-  return {.p = p, .stream = ctx.random().next()};
+  return dropout_args(ctx, op, p);
 }
 
 // What backward needs of the rows: float32 [rows], undefined when nothing is recorded.

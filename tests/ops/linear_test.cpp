@@ -58,6 +58,29 @@ TEST(Linear, FusesEveryActivation) {
   }
 }
 
+// With dropout the op is the activation times the mask of its stream; the reference draws the same mask.
+TEST(Linear, FusesDropoutAfterTheActivation) {
+  const float p = 0.3F;
+  for (Activation a : {Activation::none, Activation::relu, Activation::gelu}) {
+    check_op({.name = fmt::format("activation {} with dropout", static_cast<int>(a)),
+              .inputs = {{.shape = {7, 17}}, {.shape = {11, 17}, .master = true}, {.shape = {11}, .master = true}},
+              .differences = a != Activation::relu, .context = {.seed = 5}},
+             [=](Context& ctx, const Tensors& t) {
+               ctx.set_training(true);
+               return linear(ctx, t[0], t[1], t[2], a, p);
+             },
+             [=](const auto& t) {
+               auto y = plain_linear(t, a);
+               const RandomStream mask{5, 0, 0};
+               for (std::int64_t i = 0; i < y.shape.numel(); ++i) {
+                 const bool dropped = mask.bits(static_cast<std::uint64_t>(i)) < static_cast<std::uint32_t>(static_cast<double>(p) * 0x1p32);
+                 y[i] = y[i] * (dropped ? 0.0 : 1.0 / (1.0 - static_cast<double>(p)));
+               }
+               return y;
+             });
+  }
+}
+
 TEST(Linear, TakesAnyNumberOfLeadingDimensionsAndNoBias) {
   check_op({.name = "linear 3d", .inputs = {{.shape = {2, 3, 7}}, {.shape = {5, 7}}}},
            [](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1]); },

@@ -1,8 +1,10 @@
 #pragma once
 // Memory for tensors: blocks are kept when freed and handed out again, since every training step asks for
-// the same sizes. What is kept is bounded, so that the peak stays close to what is really in use.
+// the same sizes. Before more is taken from the system, kept blocks that nobody wanted for longest go back, so
+// that what is held stays within a few per cent of the most that was ever in use at once.
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,12 +36,13 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
  private:
   struct Block { std::byte* data; std::size_t size; };
   void take_back(Block block) noexcept;
-  void trim(std::size_t limit) noexcept;  // mutex_ held
+  void trim(std::size_t limit) noexcept;  // gives kept blocks back until at most `limit` is reserved; mutex_ held
 
   mutable std::mutex mutex_;
   std::shared_ptr<Backend> backend_;
-  std::multimap<std::size_t, std::byte*> kept_;
-  std::size_t kept_bytes_ = 0;
+  struct Kept { std::byte* data; std::uint64_t since; };
+  std::multimap<std::size_t, Kept> kept_;  // by size
+  std::uint64_t clock_ = 0;
   MemoryStats stats_;
 };
 

@@ -19,8 +19,8 @@ struct Linear {
     weight = {.shape = {out, in}, .init = Init::xavier_uniform, .parts = parts};
     if (with_bias) bias = {.shape = {out}, .parts = parts};
   }
-  Tensor operator()(Context& ctx, const Tensor& x, Activation activation = Activation::none) const {
-    return linear(ctx, x, weight, bias, activation);
+  Tensor operator()(Context& ctx, const Tensor& x, Activation activation = Activation::none, float dropout = 0.0F) const {
+    return linear(ctx, x, weight, bias, activation, dropout);
   }
   void visit(auto&& f) { f("weight", weight), f("bias", bias); }
 };

@@ -7,10 +7,12 @@
 
 namespace transformer {
 
-// y = activation(x · weightᵀ + bias)
+// y = dropout(activation(x · weightᵀ + bias))
 //   x [..., in], weight [out, in], bias [out] or undefined → y [..., out] in the dtype of x.
-// A float32 weight is used in the dtype of x; its gradient is float32.
-Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none);
+// A float32 weight is used in the dtype of x; its gradient is float32. Dropout acts while ctx.training(), see
+// ops/dropout.h; it is part of this op because after a relu backward needs neither the mask nor the undropped values.
+Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none,
+              float dropout = 0.0F);
 
 // a [..., M, K] · b [..., K, N] → [..., M, N]. Leading dimensions broadcast. With transpose_a (transpose_b) the
 // last two dimensions of a (b) are stored the other way round.

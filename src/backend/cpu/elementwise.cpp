@@ -126,7 +126,7 @@ void UnaryForward(Context& ctx, Unary kind, const Tensor& x, Tensor& y) {
 void ScaleForward(Context& ctx, float factor, const Tensor& x, Tensor& y) { Map(ctx, "scale", x, y, ScaleBy{factor}); }
 
 // dx = dy · f'(x)
-void UnaryBackward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, Tensor& dx) {
+void UnaryBackward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, float factor, Tensor& dx) {
   VisitUnary(kind, [&](auto f) HWY_ATTR {
     visit_float("unary_backward", x.dtype(), [&]<class T>() HWY_ATTR {
       const T* input = x.data<T>();
@@ -140,7 +140,7 @@ void UnaryBackward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, 
         ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
           VF slope;
           f.Apply(LoadSome(whole, a + i, m), slope);
-          StoreSome(whole, hn::Mul(slope, LoadSome(whole, g + i, m)), b + i, m);
+          StoreSome(whole, hn::Mul(hn::Mul(slope, hn::Set(DF(), factor)), LoadSome(whole, g + i, m)), b + i, m);
         });
       });
     });
@@ -209,16 +209,17 @@ HWY_EXPORT(ScaleForward);
 void CpuKernels::unary(Context& ctx, Unary kind, const Tensor& x, Tensor& y) { HWY_DYNAMIC_DISPATCH(UnaryForward)(ctx, kind, x, y); }
 
 void CpuKernels::unary_backward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, Tensor& dx) {
-  HWY_DYNAMIC_DISPATCH(UnaryBackward)(ctx, kind, x, dy, dx);
+  HWY_DYNAMIC_DISPATCH(UnaryBackward)(ctx, kind, x, dy, 1.0F, dx);
 }
 
-void CpuKernels::activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, Tensor& dx) {
+void CpuKernels::activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, float factor, Tensor& dx) {
+  auto from = [&](Unary unary) { HWY_DYNAMIC_DISPATCH(UnaryBackward)(ctx, unary, x, dy, factor, dx); };
   switch (kind) {
-    case Activation::none: return copy(ctx, dy, dx);
-    case Activation::relu: return unary_backward(ctx, Unary::relu, x, dy, dx);
-    case Activation::gelu: return unary_backward(ctx, Unary::gelu, x, dy, dx);
-    case Activation::gelu_tanh: return unary_backward(ctx, Unary::gelu_tanh, x, dy, dx);
-    case Activation::silu: return unary_backward(ctx, Unary::silu, x, dy, dx);
+    case Activation::none: return scale(ctx, factor, dy, dx);
+    case Activation::relu: return from(Unary::relu);
+    case Activation::gelu: return from(Unary::gelu);
+    case Activation::gelu_tanh: return from(Unary::gelu_tanh);
+    case Activation::silu: return from(Unary::silu);
   }
 }
 

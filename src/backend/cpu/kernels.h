@@ -26,7 +26,7 @@ class CpuKernels final : public Kernels {
   void matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) override;
   void unary(Context& ctx, Unary kind, const Tensor& x, Tensor& y) override;
   void unary_backward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, Tensor& dx) override;
-  void activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, Tensor& dx) override;
+  void activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, float factor, Tensor& dx) override;
   void gated(Context& ctx, Activation kind, const Tensor& x, Tensor& y) override;
   void gated_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, Tensor& dx) override;
   void binary(Context& ctx, Binary kind, const Tensor& a, const Tensor& b, Tensor& y) override;
