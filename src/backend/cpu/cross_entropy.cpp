@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backend/cpu/math-inl.h"
 #include "backend/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -17,21 +18,6 @@ namespace transformer {
 namespace HWY_NAMESPACE {
 
 constexpr std::int64_t kBlock = 4096;  // lanes add up in float32 over a block, blocks add up in float64
-
-// exp(x) for x ≤ 0, as 2ⁿ·2ᶠ with |f| ≤ 1/2 and a minimax polynomial for 2ᶠ (relative error 3e-9 before rounding).
-// Adding 1.5·2²³ rounds to an integer and leaves it in the low bits; 127 more make it the exponent of 2ⁿ.
-// Zero where the result would not be a normal number; NaN stays NaN, so that a loss that has gone bad is seen.
-HWY_INLINE VF ExpOfNegative(VF x) {
-  const DF d;
-  const VF magic = hn::Set(d, 0x1.8p23F + 127.0F);
-  const VF t = hn::Mul(x, hn::Set(d, 1.44269504F));
-  const VF shifted = hn::Add(t, magic);
-  const VF f = hn::Sub(t, hn::Sub(shifted, magic));
-  VF y = hn::Set(d, 1.55946776e-4F);
-  for (float c : {1.34066439e-3F, 9.61769297e-3F, 5.55031055e-2F, 2.40226528e-1F, 6.93147215e-1F, 1.0F}) y = hn::MulAdd(y, f, hn::Set(d, c));
-  const VF power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(DU(), shifted)));
-  return hn::IfThenZeroElse(hn::Lt(t, hn::Set(d, -126.0F)), hn::Mul(y, power));
-}
 
 // The largest value of a row, four vectors at a time so that they need not wait for each other.
 template <class T>
