@@ -29,12 +29,13 @@ std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
   {
     const std::lock_guard lock(mutex_);
     if (auto it = kept_.lower_bound(size); it != kept_.end() && fits(it->first, size)) {
+      it = std::prev(kept_.upper_bound(it->first));  // of equal ones the last freed: it is likeliest to be in cache
       block = {it->second.data, it->first};
       kept_.erase(it);
     } else {
       // Sizes that no longer occur must not pile up beyond the most that was ever needed at once.
       const std::size_t needed = std::max(stats_.peak_in_use, stats_.in_use + size);
-      const std::size_t allowed = needed + needed / 32 + (std::size_t{16} << 20);
+      const std::size_t allowed = needed + needed / 8 + (std::size_t{32} << 20);
       trim(allowed - std::min(allowed, size));
       block.data = backend_->allocate(size);
       stats_.reserved += size;

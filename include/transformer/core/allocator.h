@@ -1,7 +1,7 @@
 #pragma once
 // Memory for tensors: blocks are kept when freed and handed out again, since every training step asks for
 // the same sizes. Before more is taken from the system, kept blocks that nobody wanted for longest go back, so
-// that what is held stays within a few per cent of the most that was ever in use at once.
+// that what is held stays within an eighth of the most that was ever in use at once.
 
 #include <cstddef>
 #include <cstdint>
