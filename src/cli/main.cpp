@@ -9,7 +9,7 @@ int main(int argc, char** argv) {
   CLI::App app{"Train, run, look inside and serve Transformers.", "transformer"};
   app.set_version_flag("--version", TRANSFORMER_VERSION);
   app.require_subcommand(1);
-  transformer::cli::add_demo(app);
+  transformer::cli::add_inspect(app);
   try {
     app.parse(argc, argv);
     return 0;

@@ -7,6 +7,6 @@ class App;
 
 namespace transformer::cli {
 
-void add_demo(CLI::App& app);
+void add_inspect(CLI::App& app);
 
 }  // namespace transformer::cli
