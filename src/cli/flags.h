@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "transformer/io/config.h"
 
@@ -18,13 +19,17 @@ void add_flags(CLI::App& app, C& config) {
     std::string flag = "--" + std::string(name);
     std::replace(flag.begin(), flag.end(), '_', '-');
     if constexpr (std::is_enum_v<T>) {
-      std::map<std::string, T> values;
+      std::vector<std::string> known;
       std::string current;
       for (const auto& [candidate, text] : names(T{})) {
-        values.emplace(text, candidate);
+        known.emplace_back(text);
         if (candidate == value) current = text;
       }
-      app.add_option(flag, value, std::string(help))->transform(CLI::CheckedTransformer(values))->default_str(current);
+      auto set = [&value](const std::string& given) {
+        for (const auto& [candidate, text] : names(T{}))
+          if (text == given) value = candidate;
+      };
+      app.add_option_function<std::string>(flag, set, std::string(help))->check(CLI::IsMember(known))->default_str(current);
     } else {
       app.add_option(flag, value, std::string(help))->capture_default_str();
     }
