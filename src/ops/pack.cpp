@@ -19,6 +19,17 @@ Packing from_flags(Context& ctx, std::int64_t batch, std::int64_t longest, auto&
   return {Sequences(lengths), Tensor::from<std::int64_t>(ctx, {tokens}, index), batch, longest};
 }
 
+// x [tokens, d] put back to its places: [batch, longest, d], zero elsewhere. The kernel adds in float32.
+Tensor scatter(Context& ctx, const Tensor& x, const Packing& p) {
+  Tensor rows = Tensor::empty(ctx, {p.batch * p.longest, x.dim(1)});
+  kernels(ctx).embedding_backward(ctx, p.index, x, 1.0F, rows, false);
+  Tensor y = rows.view({p.batch, p.longest, x.dim(1)});
+  if (x.dtype() == DType::float32) return y;
+  Tensor narrow = Tensor::empty(ctx, y.shape(), x.dtype());
+  kernels(ctx).copy(ctx, y, narrow);
+  return narrow;
+}
+
 }  // namespace
 
 Packing packing(Context& ctx, const Tensor& mask) {
@@ -53,20 +64,13 @@ Tensor pack(Context& ctx, const Tensor& x, const Packing& p) {
   check_float(ctx, "pack", "x", x);
   Tensor y = Tensor::empty(ctx, {p.sequences.total(), x.dim(2)}, x.dtype());
   kernels(ctx).embedding(ctx, p.index, x.view({p.batch * p.longest, x.dim(2)}), 1.0F, y);
-  return record(ctx, y, {x}, [p, shape = x.shape()](Context& ctx, const Tensor& dy, Slots& in) {
-    auto [dx, accumulate] = in[0].target(ctx);
-    Tensor rows = dx.view({p.batch * p.longest, shape[2]});
-    kernels(ctx).embedding_backward(ctx, p.index, dy, 1.0F, rows, accumulate);
-  });
+  return record(ctx, y, {x}, [p](Context& ctx, const Tensor& dy, Slots& in) { in[0].add(ctx, scatter(ctx, dy, p)); });
 }
 
 Tensor unpack(Context& ctx, const Tensor& x, const Packing& p) {
   check_float(ctx, "unpack", "x", x);
   if (x.rank() != 2 || x.dim(0) != p.sequences.total()) fail("unpack", "x {} does not fit: expected [{}, d]", x.shape(), p.sequences.total());
-  Tensor y = Tensor::empty(ctx, {p.batch, p.longest, x.dim(1)}, x.dtype());
-  Tensor rows = y.view({p.batch * p.longest, x.dim(1)});
-  kernels(ctx).embedding_backward(ctx, p.index, x, 1.0F, rows, false);
-  return record(ctx, y, {x}, [p](Context& ctx, const Tensor& dy, Slots& in) {
+  return record(ctx, scatter(ctx, x, p), {x}, [p](Context& ctx, const Tensor& dy, Slots& in) {
     Tensor dx = Tensor::empty(ctx, {p.sequences.total(), dy.dim(2)}, dy.dtype());
     kernels(ctx).embedding(ctx, p.index, dy.view({p.batch * p.longest, dy.dim(2)}), 1.0F, dx);
     in[0].add(ctx, dx);

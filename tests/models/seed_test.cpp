@@ -59,63 +59,63 @@ Packing source_packing(Context& ctx, const GoldenCase& c) {
   return packing(ctx, mask.view({mask.dim(0), mask.dim(3)}));
 }
 
+// A case and its model, loaded.
+struct Loaded {
+  GoldenCase golden;
+  Context ctx;
+  Transformer model;
+  explicit Loaded(const std::filesystem::path& folder) : golden(folder), model(config_of(golden, true)) { load_classic(ctx, model, folder); }
+
+  void expect_loss_and_gradients(const PairBatch& batch) {
+    const Tensor loss = model.loss(ctx, batch);
+    expect_golden(golden, "loss", loss, 1e-5);
+    backward(ctx, loss);
+    expect_gradients(golden, classic_bindings(model));
+  }
+};
+
 }  // namespace
 
 TEST(Seed, TransformerWithMasks) {
   for (const auto& folder : golden_cases("seed-transformer")) {
     SCOPED_TRACE(folder);
-    const GoldenCase c(folder);
-    Context ctx;
-    Transformer model(config_of(c, true));
-    load_classic(ctx, model, folder);
-    const PairBatch batch = padded_batch(ctx, c);
+    Loaded c(folder);
+    const PairBatch batch = padded_batch(c.ctx, c.golden);
     TransformerTrace trace;
-    expect_golden(c, "logits", model(ctx, batch, &trace), 1e-5);
+    expect_golden(c.golden, "logits", c.model(c.ctx, batch, &trace), 1e-5);
     for (std::size_t i = 0; i < trace.encoder.attentions.size(); ++i) {
-      expect_golden(c, fmt::format("weights.encoder.layers.{}.mha", i), trace.encoder.attentions[i], 1e-5);
-      expect_golden(c, fmt::format("weights.decoder.layers.{}.self_atten", i), trace.decoder.attentions[i], 1e-5);
-      expect_golden(c, fmt::format("weights.decoder.layers.{}.cross_atten", i), trace.decoder.cross_attentions[i], 1e-5);
+      expect_golden(c.golden, fmt::format("weights.encoder.layers.{}.mha", i), trace.encoder.attentions[i], 1e-5);
+      expect_golden(c.golden, fmt::format("weights.decoder.layers.{}.self_atten", i), trace.decoder.attentions[i], 1e-5);
+      expect_golden(c.golden, fmt::format("weights.decoder.layers.{}.cross_atten", i), trace.decoder.cross_attentions[i], 1e-5);
     }
-    const Tensor loss = model.loss(ctx, batch);
-    expect_golden(c, "loss", loss, 1e-5);
-    backward(ctx, loss);
-    expect_gradients(c, classic_bindings(model));
+    c.expect_loss_and_gradients(batch);
   }
 }
 
 TEST(Seed, TransformerPacked) {
   for (const auto& folder : golden_cases("seed-transformer")) {
     SCOPED_TRACE(folder);
-    const GoldenCase c(folder);
-    Context ctx;
-    Transformer model(config_of(c, true));
-    load_classic(ctx, model, folder);
-    const PairBatch batch = packed_batch(ctx, c, source_packing(ctx, c));
-    expect_golden(c, "logits", model(ctx, batch), 1e-5);
-    const Tensor loss = model.loss(ctx, batch);
-    expect_golden(c, "loss", loss, 1e-5);
-    backward(ctx, loss);
-    expect_gradients(c, classic_bindings(model));
+    Loaded c(folder);
+    const PairBatch batch = packed_batch(c.ctx, c.golden, source_packing(c.ctx, c.golden));
+    expect_golden(c.golden, "logits", c.model(c.ctx, batch), 1e-5);
+    c.expect_loss_and_gradients(batch);
   }
 }
 
 TEST(Seed, TransformerTrainsLikeTheReference) {
   for (const auto& folder : golden_cases("seed-transformer")) {
     SCOPED_TRACE(folder);
-    const GoldenCase c(folder);
-    Context ctx;
-    Transformer model(config_of(c, true));
-    load_classic(ctx, model, folder);
-    const PairBatch batch = packed_batch(ctx, c, source_packing(ctx, c));
-    const nlohmann::json& a = c.config.at("adamw");
-    Adam optimizer(ctx, parameters(model), {.beta1 = a.at("betas")[0], .beta2 = a.at("betas")[1], .eps = a.at("eps"), .weight_decay = a.at("weight_decay")});
-    const std::vector<float> want = c.expected.tensor("adamw_losses").to_vector<float>();
+    Loaded c(folder);
+    const PairBatch batch = packed_batch(c.ctx, c.golden, source_packing(c.ctx, c.golden));
+    const nlohmann::json& a = c.golden.config.at("adamw");
+    Adam optimizer(c.ctx, parameters(c.model), {.beta1 = a.at("betas")[0], .beta2 = a.at("betas")[1], .eps = a.at("eps"), .weight_decay = a.at("weight_decay")});
+    const std::vector<float> want = c.golden.expected.tensor("adamw_losses").to_vector<float>();
     for (std::size_t step = 0; step < want.size(); ++step) {
-      const Tensor loss = model.loss(ctx, batch);
+      const Tensor loss = c.model.loss(c.ctx, batch);
       EXPECT_NEAR(loss.item(), want[step], 1e-4) << "before step " << step + 1;
       if (step + 1 == want.size()) break;
-      backward(ctx, loss);
-      optimizer.step(ctx, a.at("lr"), a.at("clip"));
+      backward(c.ctx, loss);
+      optimizer.step(c.ctx, a.at("lr"), a.at("clip"));
       optimizer.zero_gradients();
     }
   }

@@ -1,0 +1,94 @@
+#include "transformer/autograd/autograd.h"
+
+#include "support/op_check.h"
+#include "transformer/ops/elementwise.h"
+#include "transformer/ops/linear.h"
+#include "transformer/ops/shape.h"
+
+namespace transformer::test {
+
+TEST(Autograd, AGradientSharedByTwoPathsIsNotCorrupted) {
+  Context ctx;
+  Tensor x = tensor(ctx, {2}, {3, 5});
+  require_grad(x);
+  // y = (x + x) · x + x: the gradient of the outer sum is handed to both sides before one of them adds to it.
+  const Tensor y = add(ctx, mul(ctx, add(ctx, x, x), x), x);
+  backward(ctx, y, tensor(ctx, {2}, {1, 1}));
+  expect_near(gradient(x), {4 * 3 + 1, 4 * 5 + 1}, 1e-6);
+}
+
+TEST(Autograd, GradientsAddUpOverCallsAndCanBeCleared) {
+  Context ctx;
+  Tensor x = tensor(ctx, {1}, {2});
+  require_grad(x);
+  for (int i = 1; i <= 3; ++i) {
+    backward(ctx, scale(ctx, x, 5.0F));
+    expect_near(gradient(x), {5.0 * i}, 0.0);
+  }
+  clear_gradient(x);
+  EXPECT_FALSE(gradient(x).defined());
+}
+
+TEST(Autograd, NothingIsRecordedWithoutNeed) {
+  Context ctx;
+  Tensor x = tensor(ctx, {1}, {2});
+  EXPECT_FALSE(has_gradient(scale(ctx, x, 2.0F)));
+  require_grad(x);
+  EXPECT_TRUE(has_gradient(scale(ctx, x, 2.0F)));
+  const NoGradients no_gradients(ctx);
+  EXPECT_FALSE(has_gradient(scale(ctx, x, 2.0F)));
+}
+
+TEST(Autograd, BackwardFreesWhatForwardKept) {
+  Context ctx;
+  Tensor x = Tensor::full(ctx, {1000, 100}, 0.1F), w = Tensor::full(ctx, {100, 100}, 0.1F);
+  require_grad(w);
+  const std::size_t before = ctx.allocator().stats().in_use;
+  Tensor y = x;
+  for (int i = 0; i < 10; ++i) y = linear(ctx, y, w, {}, Activation::gelu);
+  EXPECT_GT(ctx.allocator().stats().in_use, before + 10 * 1000 * 100 * 4);
+  backward(ctx, y, Tensor::full(ctx, {1000, 100}, 1.0F));
+  y = Tensor();
+  EXPECT_LE(ctx.allocator().stats().in_use, before + 100 * 100 * 4 + 4096);  // the gradient of w
+}
+
+TEST(Autograd, AVeryLongChainIsFreedWithoutRecursion) {
+  Context ctx;
+  Tensor x = tensor(ctx, {1}, {1});
+  require_grad(x);
+  for (bool run : {false, true}) {
+    Tensor y = x;
+    for (int i = 0; i < 200'000; ++i) y = scale(ctx, y, 1.0F);
+    if (run) backward(ctx, y);
+  }
+  expect_near(gradient(x), {1}, 0.0);
+}
+
+TEST(Autograd, SaysWhyItCannotRun) {
+  Context ctx;
+  Tensor x = tensor(ctx, {2}, {1, 2});
+  expect_error([&] { backward(ctx, x); }, {"backward", "[2]"});
+  require_grad(x);
+  const Tensor y = scale(ctx, x, 2.0F);
+  expect_error([&] { backward(ctx, y); }, {"backward", "one element", "[2]"});
+  expect_error([&] { backward(ctx, y, tensor(ctx, {3}, {1, 1, 1})); }, {"backward", "[3]", "[2]"});
+  backward(ctx, y, tensor(ctx, {2}, {1, 1}));
+  expect_error([&] { backward(ctx, y, tensor(ctx, {2}, {1, 1})); }, {"backward", "already run"});
+  Tensor ids = Tensor::from<std::int64_t>(ctx, {1}, {1});
+  expect_error([&] { require_grad(ids); }, {"require_grad", "floating-point"});
+}
+
+// The bfloat16 copy of a weight follows every change of the weight.
+TEST(Autograd, LowPrecisionCopiesAreNeverStale) {
+  Context ctx({.precision = DType::bfloat16});
+  Tensor w = tensor(ctx, {1, 1}, {2});
+  require_grad(w);
+  const Tensor x = cast(ctx, tensor(ctx, {1, 1}, {1}), DType::bfloat16);
+  expect_near(linear(ctx, x, w), {2}, 0.0);
+  const std::byte* copy = in_precision(ctx, w, DType::bfloat16).raw();
+  EXPECT_EQ(in_precision(ctx, w, DType::bfloat16).raw(), copy);
+  w.mutable_data<float>()[0] = 3.0F;
+  expect_near(linear(ctx, x, w), {3}, 0.0);
+}
+
+}  // namespace transformer::test
