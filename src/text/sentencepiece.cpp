@@ -1,0 +1,220 @@
+// Subword models by the SentencePiece library: its reference implementation of training, encoding and decoding.
+#include <fmt/ranges.h>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <unordered_map>
+
+#include "io/atomic_file.h"
+#include "text/kinds.h"
+#include "transformer/core/random.h"
+#include "transformer/text/utf8.h"
+
+namespace transformer {
+namespace {
+
+using sentencepiece::SentencePieceProcessor;
+using sentencepiece::util::Status;
+
+constexpr std::string_view where = "sentencepiece";
+
+// "Internal: src/trainer_interface.cc(661) [(a) == (b)] What went wrong." → "What went wrong."
+std::string words_of(const Status& status) {
+  std::string text = status.ToString();
+  if (const auto bracket = text.find(")] "); bracket != std::string::npos) text.erase(0, bracket + 3);
+  return text;
+}
+
+class SentencePieceTokenizer final : public Tokenizer {
+ public:
+  explicit SentencePieceTokenizer(std::unique_ptr<SentencePieceProcessor> model)
+      : Tokenizer({model->pad_id(), model->unk_id(), model->bos_id(), model->eos_id()}), model_(std::move(model)) {}
+
+  std::string_view kind() const override { return "sentencepiece"; }
+  std::int64_t size() const override { return model_->GetPieceSize(); }
+  std::int32_t id(std::string_view piece) const override { return model_->PieceToId(piece); }
+
+  void save(const std::filesystem::path& path) const override {
+    AtomicFile file(path);
+    file.write(model_->serialized_model_proto());
+    file.commit();
+  }
+
+ private:
+  std::vector<std::int32_t> encode_valid(std::string_view text) const override {
+    std::vector<int> ids;
+    if (const Status status = model_->Encode(text, &ids); !status.ok()) fail(where, "cannot encode: {}", words_of(status));
+    return ids;
+  }
+
+  std::string decode_plain(std::span<const std::int32_t> ids) const override {
+    std::string text;
+    const Status status = model_->Decode(std::vector<int>(ids.begin(), ids.end()), &text);
+    if (!status.ok()) fail(where, "cannot decode: {}", words_of(status));
+    return text;
+  }
+
+  std::string piece_of(std::int32_t id) const override { return model_->IdToPiece(id); }
+
+  std::unique_ptr<SentencePieceProcessor> model_;
+};
+
+TokenizerPtr from_bytes(std::string_view source, std::string_view bytes) {
+  auto model = std::make_unique<SentencePieceProcessor>();
+  if (const Status status = model->LoadFromSerializedProto(bytes); !status.ok())
+    fail(source, "not a SentencePiece model: {}", words_of(status));
+  return std::make_shared<SentencePieceTokenizer>(std::move(model));
+}
+
+// Hands lines to the trainer, which keeps its own copy: each is freed as soon as it has been taken, if it is not `kept`.
+class Lines final : public sentencepiece::SentenceIterator {
+ public:
+  Lines(std::span<std::string> lines, bool kept) : lines_(lines), kept_(kept) {}
+  bool done() const override { return at_ == lines_.size(); }
+  const std::string& value() const override { return lines_[at_]; }
+  void Next() override {
+    if (!kept_) std::string().swap(lines_[at_]);
+    ++at_;
+  }
+  Status status() const override { return {}; }
+
+ private:
+  std::span<std::string> lines_;
+  std::size_t at_ = 0;
+  bool kept_;
+};
+
+// The trainer passes over longer lines.
+constexpr std::size_t longest_line = 4192;
+
+// Bytes of text to take as one line for the trainer: all, or as many whole words (else whole characters) as fit.
+std::size_t cut(std::string_view text) {
+  if (text.size() <= longest_line) return text.size();
+  if (const std::size_t space = text.rfind(' ', longest_line); space != std::string_view::npos && space > 0) return space;
+  std::size_t at = longest_line;
+  while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) --at;
+  return at;
+}
+
+// The lines to train on: all, or a sample drawn evenly (algorithm R), the same one every time.
+std::vector<std::string> collect(const LineSource& source, std::size_t limit) {
+  const RandomStream random{};
+  std::vector<std::string> lines;
+  std::uint64_t seen = 0;
+  std::int64_t ignored = 0;
+  for (std::string line; source(line);) {
+    if (!is_valid_utf8(line)) line = sanitize_utf8(line, ignored);
+    for (std::string_view rest = line; !rest.empty();) {
+      const std::size_t bytes = cut(rest);
+      const std::uint64_t place = seen < limit ? seen : (std::uint64_t{random.bits(2 * seen)} << 32 | random.bits(2 * seen + 1)) % (seen + 1);
+      if (place == lines.size()) lines.emplace_back(rest.substr(0, bytes));
+      else if (place < limit) lines[place] = rest.substr(0, bytes);
+      ++seen;
+      rest.remove_prefix(bytes);
+    }
+  }
+  return lines;
+}
+
+using Arguments = std::unordered_map<std::string, std::string>;
+
+Arguments arguments_of(const SentencePieceOptions& options) {
+  const auto flag = [](bool on) { return on ? "true" : "false"; };
+  return {{"model_type", options.kind == SentencePieceKind::bpe ? "bpe" : "unigram"},
+          {"vocab_size", std::to_string(options.vocab_size)},
+          {"hard_vocab_limit", flag(options.exact_size)},
+          {"character_coverage", fmt::format("{}", options.character_coverage)},
+          {"normalization_rule_name", options.normalization},
+          {"byte_fallback", flag(options.byte_fallback)},
+          {"seed_sentencepiece_size", std::to_string(options.seed_pieces)},
+          {"max_sentence_length", std::to_string(longest_line)},
+          {"num_threads", "16"},  // sums are split among them: another number is another model
+          {"pad_id", "0"}, {"unk_id", "1"}, {"bos_id", "2"}, {"eos_id", "3"},
+          {"minloglevel", "2"}};  // errors only
+}
+
+// Is anything left of these lines once they are normalised? The trainers of subword models end the program when there is
+// not; the trainer of characters, which is quick, does not.
+bool has_text(std::span<std::string> lines, const SentencePieceOptions& options) {
+  Arguments arguments = arguments_of(options);
+  arguments["model_type"] = "char";
+  arguments["vocab_size"] = "1000";
+  arguments["character_coverage"] = "1";
+  std::string model;
+  Lines iterator(lines, true);
+  if (!sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model).ok()) return false;
+  return from_bytes(where, model)->size() > (options.byte_fallback ? 256 + 4 : 4);
+}
+
+void check(const SentencePieceOptions& options) {
+  const auto in_range = [](std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (value < low || value > high) fail(where, "{} is {}, must be between {} and {}", name, value, low, high);
+  };
+  in_range("vocab_size", options.vocab_size, options.byte_fallback ? 256 + 5 : 5, 10'000'000);
+  in_range("seed_pieces", options.seed_pieces, 1, 100'000'000);
+  in_range("max_sentences", options.max_sentences, 1, 1'000'000'000);
+  if (!(options.character_coverage >= 0.98 && options.character_coverage <= 1.0))
+    fail(where, "character_coverage is {}, must be between 0.98 and 1", options.character_coverage);
+  const std::vector<std::string> known = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
+  if (std::find(known.begin(), known.end(), options.normalization) == known.end())
+    fail(where, "normalization '{}' is none of {}{}", options.normalization, fmt::join(known, ", "),
+         did_you_mean(options.normalization, known));
+}
+
+// The number in text that follows `before`, or 0.
+std::int64_t number_after(std::string_view text, std::string_view before) {
+  std::int64_t number = 0;
+  if (const std::size_t at = text.find(before); at != std::string_view::npos)
+    std::from_chars(text.data() + at + before.size(), text.data() + text.size(), number);
+  return number;
+}
+
+[[noreturn]] void fail_training(const SentencePieceOptions& options, const Status& status) {
+  const std::string words = words_of(status);
+  if (const std::int64_t most = number_after(words, "value <= "); most > 0)
+    fail(where, "vocab_size {} is more than this text can give: at most {}", options.vocab_size, most);
+  if (const std::int64_t least = number_after(words, " vs "); least > 0)
+    fail(where, "vocab_size {} is too small for the characters of this text: at least {}, or a lower character_coverage",
+         options.vocab_size, least);
+  fail(where, "cannot train: {}", words);
+}
+
+}  // namespace
+
+TokenizerPtr train_sentencepiece(const LineSource& source, const SentencePieceOptions& options) {
+  check(options);
+  std::vector<std::string> lines = collect(source, static_cast<std::size_t>(options.max_sentences));
+  const std::span<std::string> all = lines;
+  if (!has_text(all.first(std::min<std::size_t>(all.size(), 1000)), options) && !has_text(all, options))
+    fail(where, "there is no text to learn from");
+
+  Arguments arguments = arguments_of(options);
+  std::size_t bytes = 0;
+  for (const std::string& line : lines) bytes += line.size() + 1;
+  // Normalisation can make text longer, and the ordinary indices of the unigram trainer count up to 2³¹ characters.
+  if (bytes > std::size_t{1} << 29) arguments["train_extremely_large_corpus"] = "true";
+  // The mark of a word's beginning, which every line has: so the unigram trainer always has a piece to begin with.
+  if (options.kind == SentencePieceKind::unigram) arguments["required_chars"] = "\u2581";
+
+  Lines iterator(all, false);
+  std::string model;
+  const Status status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
+  if (!status.ok()) fail_training(options, status);
+  return from_bytes(where, model);
+}
+
+TokenizerPtr load_sentencepiece(const std::filesystem::path& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (!file) fail(path.string(), "cannot read: {}", std::generic_category().message(errno));
+  return from_bytes(path.string(), bytes);
+}
+
+}  // namespace transformer
