@@ -1,0 +1,169 @@
+#include "transformer/text/parallel.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+#include "transformer/core/parallel.h"
+
+namespace transformer {
+namespace {
+
+constexpr std::string_view where = "parallel text";
+
+std::int64_t count_rest(LineReader& reader) {
+  for (std::string line; reader.next(line);) {}
+  return reader.number();
+}
+
+}  // namespace
+
+PairSource read_pairs(const std::string& source, const std::string& target) {
+  if (source == "-" && target == "-") fail(where, "source and target cannot both be read from standard input");
+  struct Files { LineReader source, target; };
+  return [files = std::make_shared<Files>(Files{LineReader(source), LineReader(target)})](std::string& source, std::string& target) {
+    const bool more_source = files->source.next(source), more_target = files->target.next(target);
+    if (more_source != more_target) {
+      const std::int64_t source_lines = count_rest(files->source), target_lines = count_rest(files->target);
+      fail(where, "{} has {} lines and {} has {}: they must have the same number, line by line", files->source.path(), source_lines,
+           files->target.path(), target_lines);
+    }
+    if (!more_source && files->source.number() == 0)
+      fail(where, "{} and {} are empty", files->source.path(), files->target.path());
+    return more_source;
+  };
+}
+
+PairSource read_tsv(const std::string& path) {
+  return [reader = std::make_shared<LineReader>(path)](std::string& source, std::string& target) {
+    if (!reader->next(source)) {
+      if (reader->number() == 0) fail(reader->path(), "the file is empty");
+      return false;
+    }
+    const std::size_t tab = source.find('\t');
+    if (tab == std::string::npos) fail(reader->path(), "line {} has no tab between source and target", reader->number());
+    target.assign(source, tab + 1, source.find('\t', tab + 1) - (tab + 1));
+    source.resize(tab);
+    return true;
+  };
+}
+
+LineSource lines_of(PairSource pairs, PairSide side) {
+  struct State { PairSource pairs; std::string source, target; bool target_waits = false; };
+  return [side, state = std::make_shared<State>(State{std::move(pairs), {}, {}})](std::string& line) {
+    auto& [next, source, target, target_waits] = *state;
+    const bool second = target_waits;
+    if (!second && !next(source, target)) return false;
+    target_waits = side == PairSide::both && !second;
+    line = side == PairSide::target || second ? target : source;
+    return true;
+  };
+}
+
+PairDataset::PairDataset(const Tokenizer& source, const Tokenizer& target)
+    : source_eos_(source.eos()), target_bos_(target.bos()), target_eos_(target.eos()) {
+  if (source_eos_ < 0) fail(where, "the source tokenizer has no token for the end of a sentence");
+  if (target_bos_ < 0 || target_eos_ < 0) fail(where, "the target tokenizer needs tokens for the beginning and the end of a sentence");
+}
+
+std::span<const std::int32_t> PairDataset::Side::at(std::int64_t i) const {
+  if (i < 0 || i >= count()) fail(where, "there is no pair {}: the data have {}", i, count());
+  const auto* begin = offsets.data() + i;
+  return std::span(ids).subspan(static_cast<std::size_t>(begin[0]), static_cast<std::size_t>(begin[1] - begin[0]));
+}
+
+void PairDataset::Side::add(std::span<const std::int32_t> sentence) {
+  ids.insert(ids.end(), sentence.begin(), sentence.end());
+  offsets.push_back(static_cast<std::int64_t>(ids.size()));
+}
+
+void PairDataset::add(std::span<const std::int32_t> source, std::span<const std::int32_t> target) {
+  source_.add(source);
+  target_.add(target);
+}
+
+PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_tokenizer, const Tokenizer& target_tokenizer,
+                              const PairFilter& filter, PairReport& report, int threads) {
+  if (filter.max_length < 0) fail(where, "max_length is {}, must not be negative", filter.max_length);
+  if (filter.max_ratio != 0.0 && !(filter.max_ratio >= 1.0)) fail(where, "max_ratio is {}, must be 0 (any) or at least 1", filter.max_ratio);
+  if (threads <= 0) threads = hardware_threads();
+  PairDataset data(source_tokenizer, target_tokenizer);
+  report = {};
+
+  // In parts of bounded size: read, tokenise in parallel, filter in the order of the text.
+  struct Pair {
+    std::string source_text, target_text;
+    std::vector<std::int32_t> source, target;
+    std::int64_t replaced = 0;
+  };
+  std::vector<Pair> part(8192);
+  for (bool more = true; more;) {
+    std::size_t count = 0;
+    for (std::size_t bytes = 0; count < part.size() && bytes < (std::size_t{1} << 24); ++count) {
+      Pair& pair = part[count];
+      more = pairs(pair.source_text, pair.target_text);
+      if (!more) break;
+      bytes += pair.source_text.size() + pair.target_text.size();
+    }
+    parallel_for(threads, static_cast<std::int64_t>(count), 16, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        part[i].replaced = 0;
+        part[i].source = source_tokenizer.encode(part[i].source_text, &part[i].replaced);
+        part[i].target = target_tokenizer.encode(part[i].target_text, &part[i].replaced);
+      }
+    });
+    for (const Pair& pair : std::span(part).first(count)) {
+      const auto [shorter, longer] = std::minmax({std::ssize(pair.source), std::ssize(pair.target)});
+      ++report.total;
+      report.invalid_utf8 += pair.replaced;
+      if (shorter == 0) ++report.empty;
+      else if (filter.max_length != 0 && longer > filter.max_length) ++report.too_long;
+      else if (filter.max_ratio != 0.0 && static_cast<double>(longer) > filter.max_ratio * static_cast<double>(shorter)) ++report.unbalanced;
+      else data.add(pair.source, pair.target);
+    }
+  }
+  if (report.total == 0) fail(where, "there are no pairs");
+  if (data.size() == 0)
+    fail(where, "none of {} pairs is left: {} have an empty side, {} are too long, {} have sides of too different lengths", report.total,
+         report.empty, report.too_long, report.unbalanced);
+  return data;
+}
+
+PairDataset PairDataset::load(const std::string& source, const std::string& target, const Tokenizer& source_tokenizer,
+                              const Tokenizer& target_tokenizer, const PairFilter& filter, PairReport& report, int threads) {
+  const PairSource pairs = read_pairs(source, target);
+  return load(pairs, source_tokenizer, target_tokenizer, filter, report, threads);
+}
+
+std::uint64_t PairDataset::fingerprint() const {
+  std::uint64_t hash = 0;
+  const auto mix = [&](std::int64_t value) {
+    hash = std::rotl((hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15U, 29);
+  };
+  for (const std::int32_t id : {source_eos_, target_bos_, target_eos_}) mix(id);
+  for (const Side* side : {&source_, &target_}) {
+    mix(side->count());
+    for (const std::int64_t offset : side->offsets) mix(offset);
+    for (const std::int32_t id : side->ids) mix(id);
+  }
+  mix(0), mix(0);  // the last ids reach all bits
+  return hash;
+}
+
+PairIds make_batch(const PairDataset& data, std::span<const std::int64_t> indices) {
+  PairIds batch;
+  for (const std::int64_t i : indices) {
+    const auto source = data.source(i), target = data.target(i);
+    batch.source.insert(batch.source.end(), source.begin(), source.end());
+    batch.source.push_back(data.source_eos());
+    batch.target.push_back(data.target_bos());
+    batch.target.insert(batch.target.end(), target.begin(), target.end());
+    batch.labels.insert(batch.labels.end(), target.begin(), target.end());
+    batch.labels.push_back(data.target_eos());
+    batch.source_lengths.push_back(std::ssize(source) + 1);
+    batch.target_lengths.push_back(std::ssize(target) + 1);
+  }
+  return batch;
+}
+
+}  // namespace transformer
