@@ -17,10 +17,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace transformer {
 namespace HWY_NAMESPACE {
+namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 constexpr std::int64_t kRowBlock = 96;  // rows of a tile at most: whole register tiles
 constexpr std::int64_t kKeyBlock = 64;  // keys of a tile: one panel of registers, one group of random numbers
+constexpr std::int64_t kStrip = 2 * kTileRows;
 
 struct Range {
   std::int64_t begin, end;
@@ -54,7 +56,7 @@ struct Group {
     return r;
   }
   // The keys that any of some rows sees. Both ends of visible() grow with the query.
-  Range visible(Range block) const {
+  Range visible_to_any(Range block) const {
     const std::int64_t first = query(block.begin), last = first + (block.end - block.begin) - 1;
     const bool one_head = last < queries;
     return {visible(one_head ? first : 0).begin, visible(one_head ? last : queries - 1).end};
@@ -81,6 +83,19 @@ struct Group {
   }
 };
 
+// Calls f(first row, rows, keys) over the rows of a tile: all at once where they see all its keys, else in strips
+// that see nothing beyond the first so many keys. A causal tile then costs little more than the half it needs.
+template <class F>
+HWY_INLINE void ForStrips(const Group& g, Range rows, Range keys, F&& f) {
+  const std::int64_t m = rows.end - rows.begin, n = keys.end - keys.begin, first = g.query(rows.begin);
+  if (!g.args->causal || (first + m <= g.queries && g.visible(first).end >= keys.end)) return f(0, m, n);
+  for (std::int64_t r = 0; r < m; r += kStrip) {
+    const std::int64_t count = std::min(kStrip, m - r);
+    const Range seen = g.visible_to_any({rows.begin + r, rows.begin + r + count});
+    f(r, count, std::clamp<std::int64_t>(seen.end - keys.begin, 0, n));
+  }
+}
+
 // Strides of a bias over [sequence, head, query, key], 0 where it repeats.
 struct BiasLayout {
   std::int64_t sequence = 0, head = 0, query = 0, key = 0;
@@ -97,50 +112,54 @@ struct BiasLayout {
   std::int64_t offset(std::int64_t s, std::int64_t h, std::int64_t i, std::int64_t j) const { return s * sequence + h * head + i * query + j * key; }
 };
 
-// The column of relative_bias [heads, 2·L-1] for a query and key 0.
-inline std::int64_t RelativeColumn(const Tensor& relative_bias, const Group& g, std::int64_t query) {
-  return (relative_bias.dim(1) + 1) / 2 - 1 - (query + g.keys - g.queries);
-}
-
 // What is added to scores: read only, shared by all threads.
 struct ScoreBias {
-  const float* bias;
-  const float* relative;
-  const Tensor* relative_tensor;
+  const float* bias = nullptr;
   BiasLayout layout;
+  const float* relative = nullptr;  // [heads, 2·L-1]
+  std::int64_t relative_row = 0, longest = 0;
 
-  explicit ScoreBias(const AttentionArgs& a)
-      : bias(a.bias.defined() ? a.bias.data<float>() : nullptr),
-        relative(a.relative_bias.defined() ? a.relative_bias.data<float>() : nullptr),
-        relative_tensor(&a.relative_bias),
-        layout(a.bias) {}
+  explicit ScoreBias(const AttentionArgs& a) : layout(a.bias) {
+    if (a.bias.defined()) bias = a.bias.data<float>();
+    if (!a.relative_bias.defined()) return;
+    relative = a.relative_bias.data<float>();
+    relative_row = a.relative_bias.row_stride();
+    longest = (a.relative_bias.dim(1) + 1) / 2;
+  }
+  // The column of the relative bias for a query and key 0.
+  std::int64_t relative_column(const Group& g, std::int64_t query) const { return longest - 1 - (query + g.keys - g.queries); }
 };
 
-// Adds the biases to the scores of one row and key block, and masks what the row does not see with -inf, up to
-// the padded end. scores[0] belongs to key block.begin.
-HWY_INLINE void FinishScores(const Group& g, const ScoreBias& add, std::int64_t head, std::int64_t query, Range block, float* HWY_RESTRICT scores) {
+// scores[j] += bias[j · step], step 0 or 1, to whole vectors of scores.
+HWY_INLINE void AddBias(const float* HWY_RESTRICT bias, std::int64_t step, std::int64_t n, float* HWY_RESTRICT scores) {
+  if (step == 0) {
+    const VF same = hn::Set(DF(), *bias);
+    for (std::int64_t j = 0; j < n; j += Lanes()) Store(hn::Add(Load(scores + j), same), scores + j);
+  } else {
+    ForVectors(n, [&](std::int64_t j, auto whole, std::int64_t m) HWY_ATTR {
+      Store(hn::Add(Load(scores + j), LoadSome(whole, bias + j, m)), scores + j);
+    });
+  }
+}
+
+// Adds the biases to the scores of a tile, and masks what a row does not see with -inf, up to the padded end.
+HWY_INLINE void FinishScores(const Group& g, const ScoreBias& add, Range rows, Range keys, float* scores) {
   const DF d;
-  const std::int64_t lanes = Lanes(), keys = block.end - block.begin, padded = Padded(keys);
-  Range seen = g.visible(query);
-  seen = {std::clamp<std::int64_t>(seen.begin - block.begin, 0, keys), std::clamp<std::int64_t>(seen.end - block.begin, 0, keys)};
-  if (add.bias) {
-    const float* b = add.bias + add.layout.offset(g.sequence, head, query, block.begin);
-    if (add.layout.key == 0) {
-      const VF same = hn::Set(d, *b);
-      for (std::int64_t j = 0; j < seen.end; j += lanes) Store(hn::Add(Load(scores + j), same), scores + j);
-    } else {
-      ForVectors(seen.end, [&](std::int64_t j, auto whole, std::int64_t n) HWY_ATTR { Store(hn::Add(Load(scores + j), LoadSome(whole, b + j, n)), scores + j); });
-    }
-  }
-  if (add.relative) {
-    const float* b = add.relative + head * add.relative_tensor->row_stride() + RelativeColumn(*add.relative_tensor, g, query) + block.begin;
-    ForVectors(seen.end, [&](std::int64_t j, auto whole, std::int64_t n) HWY_ATTR { Store(hn::Add(Load(scores + j), LoadSome(whole, b + j, n)), scores + j); });
-  }
   const VF masked = hn::Set(d, kMasked);
-  for (std::int64_t j = 0; j < seen.begin; j += lanes)
-    Store(hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(seen.begin - j)), masked, Load(scores + j)), scores + j);
-  for (std::int64_t j = seen.end / lanes * lanes; j < padded; j += lanes)
-    Store(hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(0, seen.end - j))), Load(scores + j), masked), scores + j);
+  const std::int64_t lanes = Lanes(), n = keys.end - keys.begin, padded = Padded(n);
+  g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t count) HWY_ATTR {
+    float* HWY_RESTRICT row = scores + first * kKeyBlock;
+    for (std::int64_t i = query; i < query + count; ++i, row += kKeyBlock) {
+      Range seen = g.visible(i);
+      seen = {std::clamp<std::int64_t>(seen.begin - keys.begin, 0, n), std::clamp<std::int64_t>(seen.end - keys.begin, 0, n)};
+      if (add.bias) AddBias(add.bias + add.layout.offset(g.sequence, head, i, keys.begin), add.layout.key, seen.end, row);
+      if (add.relative) AddBias(add.relative + head * add.relative_row + add.relative_column(g, i) + keys.begin, 1, seen.end, row);
+      for (std::int64_t j = 0; j < seen.begin; j += lanes)
+        Store(hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(seen.begin - j)), masked, Load(row + j)), row + j);
+      for (std::int64_t j = seen.end / lanes * lanes; j < padded; j += lanes)
+        Store(hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(0, seen.end - j))), Load(row + j), masked), row + j);
+    }
+  });
 }
 
 // Dropout factors of the weights of a tile; returns the distance of its rows in `factors`, which holds
@@ -185,21 +204,22 @@ HWY_INLINE VF ExpOf(VF x) {
 
 // Calls f(worker, item) for every item; a free worker takes the next one, so items must not depend on each other.
 template <class F>
-void ForItems(int workers, std::int64_t items, F&& f) {
+void ForItems(std::int64_t workers, std::int64_t items, F&& f) {
   std::atomic<std::int64_t> next{0};
-  parallel_for(workers, std::min<std::int64_t>(workers, items), 1, [&](std::int64_t first, std::int64_t last) {
+  parallel_for(static_cast<int>(workers), workers, 1, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t worker = first; worker < last; ++worker)
       for (std::int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < items;) f(worker, i);
   });
 }
 
 // How many threads a call is worth.
-inline int Workers(Context& ctx, const AttentionArgs& a) {
+inline std::int64_t Workers(Context& ctx, const AttentionArgs& a) {
   std::int64_t products = 0;
   for (std::int64_t s = 0; s < a.queries.count(); ++s) products += a.queries.length(s) * a.keys.length(s) * a.heads * a.head_dim;
   return products < (1 << 15) ? 1 : ctx.threads();
 }
 
+}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace transformer
 HWY_AFTER_NAMESPACE();

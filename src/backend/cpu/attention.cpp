@@ -2,8 +2,8 @@
 // of rows; it walks over the keys block by block with a running maximum and sum of exponentials (online softmax),
 // so that only one tile of scores exists at a time.
 
-#include <cmath>
-#include <cstring>
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
@@ -11,6 +11,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention.cpp"
 #include <hwy/foreach_target.h>
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 #include "backend/cpu/attention-inl.h"
@@ -59,9 +60,20 @@ HWY_INLINE float OnlineSoftmax(float* HWY_RESTRICT scores, std::int64_t n, const
     total = hn::Add(total, p);
     Store(factors ? hn::Mul(p, Load(factors + j)) : p, scores + j);
   }
-  const float shrink = before == max ? 1.0F : hn::GetLane(ExpOf(hn::Set(d, before - max)));
+  const float shrink = before == max || before == kMasked ? 1.0F : hn::GetLane(ExpOf(hn::Set(d, before - max)));
   sum = sum * shrink + hn::GetLane(hn::SumOfLanes(d, total));
   return shrink;
+}
+
+// max → log of the sum of exponentials, sum → what the sums of values are multiplied with.
+HWY_INLINE void Normalisation(std::int64_t rows, float* max, float* sum) {
+  const DF d;
+  for (std::int64_t r = 0; r < rows; r += Lanes()) {
+    const VF total = Load(sum + r);
+    const auto any = hn::Gt(total, hn::Zero(d));
+    Store(hn::IfThenElse(any, hn::Add(Load(max + r), hn::Log(d, total)), hn::Set(d, kMasked)), max + r);
+    Store(hn::IfThenElseZero(any, hn::Div(hn::Set(d, 1.0F), total)), sum + r);
+  }
 }
 
 template <class T>
@@ -75,7 +87,7 @@ class Forward {
   void run(const Group& g, Range rows, Scratch& s) const {
     const std::int64_t d = args_.head_dim, m = rows.end - rows.begin;
     g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t n) HWY_ATTR {
-      Pack(q_ + (g.q_begin + query) * q_row_ + head * d, q_row_, n, d, args_.scale, Block{s.q.data + first * s.q.row, s.q.row});
+      Pack(q_ + (g.q_begin + query) * q_row_ + head * d, q_row_, n, d, args_.scale, s.q.from(first));
     });
     std::fill_n(s.max, m, kMasked);
     std::fill_n(s.sum, m, 0.0F);
@@ -89,17 +101,18 @@ class Forward {
         for (std::int64_t c = 0; c < s.width; c += Lanes()) Store(hn::Mul(Load(o + c), hn::Set(DF(), shrink)), o + c);
       }
       Pack(v_ + (g.k_begin + keys.begin) * v_row_ + g.kv_head * d, v_row_, n, d, 1.0F, s.v);
-      Gemm(m, d, n, {s.scores.data, kKeyBlock, 1}, s.v, s.out, any);
+      ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
+        Gemm(count, d, seen, s.scores.from(first).scalars(), s.v, s.out.from(first), any);
+      });
       any = true;
     });
     if (!any) std::fill_n(s.out.data, m * s.width, 0.0F);
+    Normalisation(m, s.max, s.sum);
     g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t n) HWY_ATTR {
-      for (std::int64_t r = first; r < first + n; ++r) {
-        const std::int64_t token = g.q_begin + query + r - first;
-        const float sum = s.sum[r];
-        Unpack(Block{s.out.data + r * s.width, s.width}, 1, d, sum > 0.0F ? 1.0F / sum : 0.0F, out_ + token * out_row_ + head * d, out_row_);
-        s.max[r] = lse_[head * args_.queries.total() + token] = sum > 0.0F ? s.max[r] + std::log(sum) : kMasked;
-      }
+      const std::int64_t token = g.q_begin + query;
+      std::copy_n(s.max + first, n, lse_ + head * args_.queries.total() + token);
+      for (std::int64_t i = 0; i < n; ++i)
+        Unpack(s.out.from(first + i), 1, d, s.sum[first + i], out_ + (token + i) * out_row_ + head * d, out_row_);
     });
     if (weights_) write_weights(g, rows, s);
   }
@@ -110,15 +123,15 @@ class Forward {
   template <class F>
   void for_scores(const Group& g, Range rows, Scratch& s, F&& f) const {
     const std::int64_t d = args_.head_dim;
-    const Range seen = g.visible(rows);
+    const Range seen = g.visible_to_any(rows);
     for (std::int64_t b = seen.begin / kKeyBlock; b * kKeyBlock < seen.end; ++b) {
       const Range keys{b * kKeyBlock, std::min(seen.end, (b + 1) * kKeyBlock)};
       const std::int64_t n = keys.end - keys.begin;
       PackTransposed(k_ + (g.k_begin + keys.begin) * k_row_ + g.kv_head * d, k_row_, n, d, s.k);
-      Gemm(rows.end - rows.begin, n, d, {s.q.data, s.q.row, 1}, s.k, s.scores, false);
-      g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t count) HWY_ATTR {
-        for (std::int64_t i = 0; i < count; ++i) FinishScores(g, add_, head, query + i, keys, s.scores.data + (first + i) * kKeyBlock);
+      ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
+        Gemm(count, seen, d, s.q.from(first).scalars(), s.k, s.scores.from(first), false);
       });
+      FinishScores(g, add_, rows, keys, s.scores.data);
       const bool dropout = args_.dropout.p > 0.0F;
       const std::int64_t distance = dropout ? TileDropout(g, rows, keys, s.factors) : 0;
       f(keys, dropout ? s.factors : nullptr, distance);
@@ -159,12 +172,12 @@ void AttentionForward(Context& ctx, const Tensor& q, const Tensor& k, const Tens
     for (std::int64_t h = 0; h < args.kv_heads; ++h)
       for (std::int64_t b = Group(args, s, h).row_blocks(); b-- > 0;) items.push_back({s, h, b});  // causal: the long ones first
   if (items.empty()) return;
-  const int workers = Workers(ctx, args);
+  const std::int64_t count = static_cast<std::int64_t>(items.size()), workers = std::min(Workers(ctx, args), count);
   const std::int64_t size = Scratch::size(args.head_dim);
   const auto memory = ctx.allocator().allocate(static_cast<std::size_t>(workers * size) * sizeof(float));
   visit_float("attention", q.dtype(), [&]<class T>() HWY_ATTR {
     const Forward<T> forward(q, k, v, args, out, lse, weights);
-    ForItems(workers, static_cast<std::int64_t>(items.size()), [&](std::int64_t worker, std::int64_t i) HWY_ATTR {
+    ForItems(workers, count, [&](std::int64_t worker, std::int64_t i) HWY_ATTR {
       const Item& item = items[static_cast<std::size_t>(i)];
       const Group g(args, item.sequence, item.kv_head);
       Scratch scratch(reinterpret_cast<float*>(memory.get()) + worker * size, args.head_dim);

@@ -6,6 +6,7 @@
 //   dQ = scale · dS · K,  dK = scale · dSᵀ · Q,  dbias = dS
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
@@ -74,7 +75,9 @@ HWY_INLINE void AddRow(const float* HWY_RESTRICT x, std::int64_t n, float* HWY_R
     for (std::int64_t j = 0; j < n; ++j) *to += x[j];
     return;
   }
-  ForVectors(n, [&](std::int64_t j, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, hn::Add(LoadSome(whole, to + j, m), Load(x + j)), to + j, m); });
+  ForVectors(n, [&](std::int64_t j, auto whole, std::int64_t m) HWY_ATTR {
+    StoreSome(whole, hn::Add(LoadSome(whole, to + j, m), Load(x + j)), to + j, m);
+  });
 }
 
 template <class T>
@@ -88,16 +91,16 @@ class Backward {
   void run(const Group& g, const BiasGradients& db, Scratch& s) const {
     std::fill_n(s.dq.data, g.rows * s.width, 0.0F);
     for (std::int64_t b = 0; b < g.key_blocks(); ++b)
-      key_block(g, b, db, s, [&](Range rows, std::int64_t n) HWY_ATTR { add_dq(rows, n, s, rows.begin); });
+      key_block(g, b, db, s, [&](Range rows, Range keys) HWY_ATTR { add_dq(g, rows, keys, s.dq.from(rows.begin), s); });
     write_dq(g, {0, g.rows}, s);
   }
   // The same in independent parts, for when there are fewer groups than threads: dk and dv of a block of keys, …
   void run_keys(const Group& g, std::int64_t b, Scratch& s) const {
-    key_block(g, b, BiasGradients{.layout = BiasLayout({})}, s, [](Range, std::int64_t) {});
+    key_block(g, b, BiasGradients{.layout = BiasLayout({})}, s, [](Range, Range) {});
   }
   // … and dq of a block of rows. Every number is summed in the same order as in run().
   void run_rows(const Group& g, std::int64_t b, Scratch& s) const {
-    const Range rows = g.row_block(b), seen = g.visible(rows);
+    const Range rows = g.row_block(b), seen = g.visible_to_any(rows);
     std::fill_n(s.dq.data, (rows.end - rows.begin) * s.width, 0.0F);
     pack_rows(g, rows, s);
     for (std::int64_t i = seen.begin / kKeyBlock; i * kKeyBlock < seen.end; ++i) {
@@ -105,7 +108,7 @@ class Backward {
       pack_keys(g, keys, s);
       keys.end = std::min(keys.end, seen.end);
       tile(g, rows, keys, BiasGradients{.layout = BiasLayout({})}, s);
-      add_dq(rows, keys.end - keys.begin, s, 0);
+      add_dq(g, rows, keys, s.dq, s);
     }
     write_dq(g, rows, s);
   }
@@ -130,15 +133,16 @@ class Backward {
     std::fill_n(s.dk.data, (all.end - all.begin) * s.width, 0.0F);
     std::fill_n(s.dv.data, (all.end - all.begin) * s.width, 0.0F);
     for (std::int64_t i = 0; i < g.row_blocks(); ++i) {
-      const Range rows = g.row_block(i), seen = g.visible(rows);
+      const Range rows = g.row_block(i), seen = g.visible_to_any(rows);
       const Range keys{all.begin, std::min(all.end, seen.end)};
       if (keys.end <= std::max(keys.begin, seen.begin)) continue;
-      const std::int64_t m = rows.end - rows.begin, n = keys.end - keys.begin;
       pack_rows(g, rows, s);
       tile(g, rows, keys, db, s);
-      Gemm(n, d, m, {s.p.data, 1, s.p.row}, s.dout, s.dv, true);
-      Gemm(n, d, m, {s.ds.data, 1, s.ds.row}, s.q, s.dk, true);
-      f(rows, n);
+      ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t n) HWY_ATTR {
+        Gemm(n, d, count, s.p.from(first).transposed(), s.dout.from(first), s.dv, true);
+        Gemm(n, d, count, s.ds.from(first).transposed(), s.q.from(first), s.dk, true);
+      });
+      f(rows, keys);
     }
     if (dk_.data) Unpack(s.dk, all.end - all.begin, d, 1.0F, dk_.at(g.k_begin + all.begin, column), dk_.row);  // q was scaled
     if (dv_.data) Unpack(s.dv, all.end - all.begin, d, 1.0F, dv_.at(g.k_begin + all.begin, column), dv_.row);
@@ -156,8 +160,8 @@ class Backward {
     const std::int64_t d = args_.head_dim;
     g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t n) HWY_ATTR {
       const std::int64_t token = g.q_begin + query, column = head * d;
-      const Block dout{s.dout.data + first * s.width, s.width};
-      Pack(q_.at(token, column), q_.row, n, d, args_.scale, Block{s.q.data + first * s.width, s.width});
+      const Block dout = s.dout.from(first);
+      Pack(q_.at(token, column), q_.row, n, d, args_.scale, s.q.from(first));
       Pack(dout_.at(token, column), dout_.row, n, d, 1.0F, dout);
       std::copy_n(lse_ + head * args_.queries.total() + token, n, s.lse + first);
       for (std::int64_t i = 0; i < n; ++i) {
@@ -173,30 +177,36 @@ class Backward {
 
   // s.p = P∘F and s.ds = dS of packed rows and keys; adds dS to the gradients of the biases.
   void tile(const Group& g, Range rows, Range keys, const BiasGradients& db, Scratch& s) const {
-    const std::int64_t d = args_.head_dim, m = rows.end - rows.begin, n = keys.end - keys.begin;
-    Gemm(m, n, d, {s.q.data, s.width, 1}, s.k_turned, s.p, false);
-    Gemm(m, n, d, {s.dout.data, s.width, 1}, s.v_turned, s.ds, false);
+    const std::int64_t d = args_.head_dim, n = keys.end - keys.begin;
+    ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
+      Gemm(count, seen, d, s.q.from(first).scalars(), s.k_turned, s.p.from(first), false);
+      Gemm(count, seen, d, s.dout.from(first).scalars(), s.v_turned, s.ds.from(first), false);
+    });
+    FinishScores(g, add_, rows, keys, s.p.data);
     const bool dropout = args_.dropout.p > 0.0F;
     const std::int64_t distance = dropout ? TileDropout(g, rows, keys, s.factors) : 0;
     g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t count) HWY_ATTR {
       for (std::int64_t r = first; r < first + count; ++r) {
         float *p = s.p.data + r * kKeyBlock, *ds = s.ds.data + r * kKeyBlock;
         const std::int64_t i = query + r - first;
-        FinishScores(g, add_, head, i, keys, p);
         RowGradient(p, ds, Padded(n), dropout ? s.factors + r * distance : nullptr, s.lse[r], s.delta[r]);
-        if (db.bias) AddRow(ds, n, db.bias + db.layout.offset(g.sequence, head, i, keys.begin), db.layout.key);
-        if (db.relative) AddRow(ds, n, db.relative + head * db.relative_row + RelativeColumn(args_.relative_bias, g, i) + keys.begin, 1);
+        if (!db.bias && !db.relative) continue;
+        const std::int64_t seen = std::clamp<std::int64_t>(g.visible(i).end - keys.begin, 0, n);
+        if (db.bias) AddRow(ds, seen, db.bias + db.layout.offset(g.sequence, head, i, keys.begin), db.layout.key);
+        if (db.relative) AddRow(ds, seen, db.relative + head * db.relative_row + add_.relative_column(g, i) + keys.begin, 1);
       }
     });
   }
 
-  void add_dq(Range rows, std::int64_t n, Scratch& s, std::int64_t at) const {
-    Gemm(rows.end - rows.begin, args_.head_dim, n, {s.ds.data, s.ds.row, 1}, s.k, Block{s.dq.data + at * s.width, s.width}, true);
+  void add_dq(const Group& g, Range rows, Range keys, Block dq, Scratch& s) const {
+    ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t n) HWY_ATTR {
+      Gemm(count, args_.head_dim, n, s.ds.from(first).scalars(), s.k, dq.from(first), true);
+    });
   }
   void write_dq(const Group& g, Range rows, Scratch& s) const {
     if (!dq_.data) return;
     g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t n) HWY_ATTR {
-      Unpack(Block{s.dq.data + first * s.width, s.width}, n, args_.head_dim, args_.scale, dq_.at(g.q_begin + query, head * args_.head_dim), dq_.row);
+      Unpack(s.dq.from(first), n, args_.head_dim, args_.scale, dq_.at(g.q_begin + query, head * args_.head_dim), dq_.row);
     });
   }
 
@@ -238,7 +248,7 @@ void AttentionBackward(Context& ctx, const Tensor& q, const Tensor& k, const Ten
   }
   float* const copy = copies.defined() ? copies.mutable_data<float>() : nullptr;
 
-  const int workers = Workers(ctx, args);
+  const std::int64_t threads = Workers(ctx, args);
   struct Item { std::int64_t sequence, kv_head, block; bool keys; };
   std::vector<Item> parts;  // for run_keys and run_rows
   std::int64_t total = 0, largest = 0, rows = 0;
@@ -249,7 +259,7 @@ void AttentionBackward(Context& ctx, const Tensor& q, const Tensor& k, const Ten
     rows = std::max(rows, g.rows);
   }
   // In parts the scores are computed twice, 7 products instead of 5: only where whole groups leave threads idle.
-  if (!db.bias && !db.relative && 5 * largest * workers > 7 * total) {
+  if (!db.bias && !db.relative && 5 * largest * threads > 7 * total) {
     for (std::int64_t s = 0; s < chains.sequences; ++s) {
       for (std::int64_t h = 0; h < chains.kv_heads; ++h) {
         const Group g(args, s, h);
@@ -261,6 +271,7 @@ void AttentionBackward(Context& ctx, const Tensor& q, const Tensor& k, const Ten
   }
   const std::int64_t items = parts.empty() ? chains.count() : static_cast<std::int64_t>(parts.size());
   if (items == 0) return;
+  const std::int64_t workers = std::min(threads, items);
   const std::int64_t size = Scratch::size(args.head_dim, rows);
   const auto memory = ctx.allocator().allocate(static_cast<std::size_t>(workers * size) * sizeof(float));
 

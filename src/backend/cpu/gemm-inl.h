@@ -31,6 +31,9 @@ struct Scalars {
 struct Block {
   float* data;
   std::int64_t row;       // columns are dense
+  Block from(std::int64_t first_row) const { return {data + first_row * row, row}; }
+  Scalars scalars() const { return {data, row, 1}; }
+  Scalars transposed() const { return {data, 1, row}; }
 };
 
 // C [kRows, kVectors vectors] = (C if accumulate) + A [kRows, k] · B [k, kVectors vectors], each element summed in
@@ -66,7 +69,8 @@ HWY_INLINE void GemmTile(std::int64_t k, Scalars a, const float* HWY_RESTRICT b,
 
 // The same for any number of rows.
 template <int kVectors>
-HWY_NOINLINE void GemmPanel(std::int64_t m, std::int64_t k, Scalars a, const float* b, std::int64_t b_row, float* c, std::int64_t c_row, bool accumulate) {
+HWY_NOINLINE void GemmPanel(std::int64_t m, std::int64_t k, Scalars a, const float* b, std::int64_t b_row, float* c, std::int64_t c_row,
+                            bool accumulate) {
   for (; m >= kTileRows; m -= kTileRows, a.data += kTileRows * a.row, c += kTileRows * c_row)
     GemmTile<kTileRows, kVectors>(k, a, b, b_row, c, c_row, accumulate);
   switch (m) {
