@@ -3,6 +3,8 @@
 
 #include <array>
 #include <filesystem>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include "transformer/text/tokenizer.h"
@@ -10,6 +12,8 @@
 namespace transformer {
 
 inline constexpr std::array<std::string_view, 4> whitespace_specials = {"<pad>", "<unk>", "<s>", "</s>"};
+
+std::string listed(std::span<const std::string_view> words);  // "a, b, c", for messages
 
 TokenizerPtr load_sentencepiece(const std::filesystem::path& path);
 TokenizerPtr load_whitespace(const std::filesystem::path& path);

@@ -96,23 +96,21 @@ PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_t
     std::vector<std::int32_t> source, target;
     std::int64_t replaced = 0;
   };
-  std::vector<Pair> part(8192);
   for (bool more = true; more;) {
-    std::size_t count = 0;
-    for (std::size_t bytes = 0; count < part.size() && bytes < (std::size_t{1} << 24); ++count) {
-      Pair& pair = part[count];
+    std::vector<Pair> part;
+    for (std::size_t bytes = 0; more && part.size() < 8192 && bytes < (std::size_t{1} << 24);) {
+      Pair pair;
       more = pairs(pair.source_text, pair.target_text);
-      if (!more) break;
       bytes += pair.source_text.size() + pair.target_text.size();
+      if (more) part.push_back(std::move(pair));
     }
-    parallel_for(threads, static_cast<std::int64_t>(count), 16, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(threads, std::ssize(part), 16, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        part[i].replaced = 0;
         part[i].source = source_tokenizer.encode(part[i].source_text, &part[i].replaced);
         part[i].target = target_tokenizer.encode(part[i].target_text, &part[i].replaced);
       }
     });
-    for (const Pair& pair : std::span(part).first(count)) {
+    for (const Pair& pair : part) {
       const auto [shorter, longer] = std::minmax({std::ssize(pair.source), std::ssize(pair.target)});
       ++report.total;
       report.invalid_utf8 += pair.replaced;

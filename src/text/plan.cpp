@@ -1,6 +1,5 @@
 // Which pairs make a batch: the order of an epoch as a pure function of the seed, the epoch and the lengths.
 #include <algorithm>
-#include <numeric>
 
 #include "transformer/core/random.h"
 #include "transformer/text/parallel.h"
@@ -24,21 +23,19 @@ void shuffle(std::vector<T>& items, const RandomStream& random) {
   }
 }
 
-struct Load {
-  std::int64_t source = 0, target = 0;  // tokens, special ones included
+struct Pair {
+  std::int64_t index = 0, source = 0, target = 0;  // tokens of either side, special ones included
   std::int64_t larger() const { return std::max(source, target); }
 };
 
-Load load_of(const PairDataset& data, std::int64_t i) { return {std::ssize(data.source(i)) + 1, std::ssize(data.target(i)) + 1}; }
-
 // Sorts each bucket by length, up in one and down in the next, so that lengths change little where two buckets meet.
-void sort_buckets(const PairDataset& data, std::vector<std::int64_t>& order, std::int64_t max_tokens) {
+void sort_buckets(std::vector<Pair>& order, std::int64_t max_tokens) {
   bool up = true;
   for (auto begin = order.begin(); begin != order.end(); up = !up) {
     auto end = begin;
-    for (std::int64_t tokens = 0; end != order.end() && tokens < bucket_batches * max_tokens; ++end) tokens += load_of(data, *end).larger();
-    std::stable_sort(begin, end, [&](std::int64_t i, std::int64_t j) {
-      const Load a = load_of(data, up ? i : j), b = load_of(data, up ? j : i);
+    for (std::int64_t tokens = 0; end != order.end() && tokens < bucket_batches * max_tokens; ++end) tokens += end->larger();
+    std::stable_sort(begin, end, [up](const Pair& i, const Pair& j) {
+      const Pair &a = up ? i : j, &b = up ? j : i;
       return a.target != b.target ? a.target < b.target : a.source < b.source;
     });
     begin = end;
@@ -53,24 +50,24 @@ std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::
   // Steps of the training draw from streams of the same seed; their ops are counted from 0 and never come up here.
   const auto stream = [&](std::uint32_t op) { return RandomStream{seed, static_cast<std::uint32_t>(epoch), op}; };
 
-  std::vector<std::int64_t> order(static_cast<std::size_t>(data.size()));
-  std::iota(order.begin(), order.end(), 0);
+  std::vector<Pair> order;
+  order.reserve(static_cast<std::size_t>(data.size()));
+  for (std::int64_t i = 0; i < data.size(); ++i) order.push_back({i, std::ssize(data.source(i)) + 1, std::ssize(data.target(i)) + 1});
   shuffle(order, stream(0xFFFFFFFF));
-  sort_buckets(data, order, max_tokens);
+  sort_buckets(order, max_tokens);
 
   std::vector<std::vector<std::int64_t>> batches;
-  Load batch;
-  for (const std::int64_t i : order) {
-    const Load pair = load_of(data, i);
+  Pair batch;
+  for (const Pair& pair : order) {
     if (pair.larger() > max_tokens)
-      fail(where, "pair {} has {} tokens, more than a batch may have (max_tokens {}): raise that, or leave out long pairs with max_length", i,
-           pair.larger(), max_tokens);
-    batch = {batch.source + pair.source, batch.target + pair.target};
+      fail(where, "pair {} has {} tokens, more than a batch may have (max_tokens {}): raise that, or leave out long pairs with max_length",
+           pair.index, pair.larger(), max_tokens);
+    batch.source += pair.source, batch.target += pair.target;
     if (batches.empty() || batch.larger() > max_tokens) {
       batches.emplace_back();
       batch = pair;
     }
-    batches.back().push_back(i);
+    batches.back().push_back(pair.index);
   }
   shuffle(batches, stream(0xFFFFFFFE));
   return batches;

@@ -1,5 +1,4 @@
 // Subword models by the SentencePiece library: its reference implementation of training, encoding and decoding.
-#include <fmt/ranges.h>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
@@ -161,10 +160,10 @@ void check(const SentencePieceOptions& options) {
   in_range("max_sentences", options.max_sentences, 1, 1'000'000'000);
   if (!(options.character_coverage >= 0.98 && options.character_coverage <= 1.0))
     fail(where, "character_coverage is {}, must be between 0.98 and 1", options.character_coverage);
-  const std::vector<std::string> known = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
+  constexpr std::array<std::string_view, 5> known = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
   if (std::find(known.begin(), known.end(), options.normalization) == known.end())
-    fail(where, "normalization '{}' is none of {}{}", options.normalization, fmt::join(known, ", "),
-         did_you_mean(options.normalization, known));
+    fail(where, "normalization '{}' is none of {}{}", options.normalization, listed(known),
+         did_you_mean(options.normalization, {known.begin(), known.end()}));
 }
 
 // The number in text that follows `before`, or 0.

@@ -1,7 +1,5 @@
 #include "transformer/text/tokenizer.h"
 
-#include <fmt/ranges.h>
-
 #include "text/kinds.h"
 #include "transformer/text/utf8.h"
 
@@ -29,13 +27,19 @@ void Tokenizer::check(std::int32_t id) const {
   if (id < 0 || id >= size()) fail("tokenizer", "there is no token {}: the vocabulary has {}", id, size());
 }
 
+std::string listed(std::span<const std::string_view> words) {
+  std::string text;
+  for (const std::string_view word : words) text.append(text.empty() ? "" : ", ").append(word);
+  return text;
+}
+
 TokenizerPtr load_tokenizer(const std::filesystem::path& path) {
   LineReader reader(path.string());  // says what is wrong when there is no such file
   std::string first;
   if (!reader.next(first)) fail(path.string(), "not a tokenizer: the file is empty");
   if (first == whitespace_specials.front()) return load_whitespace(path);
   if (path.extension() == ".txt")
-    fail(path.string(), "not the vocabulary of a whitespace tokenizer: its first lines must be {}", fmt::join(whitespace_specials, ", "));
+    fail(path.string(), "not the vocabulary of a whitespace tokenizer: its first lines must be {}", listed(whitespace_specials));
   return load_sentencepiece(path);
 }
 

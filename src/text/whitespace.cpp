@@ -1,6 +1,4 @@
 // Text that is already tokenised: every word is a token.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <unordered_map>
 
@@ -121,7 +119,7 @@ TokenizerPtr load_whitespace(const std::filesystem::path& path) {
       fail(path.string(), "line {} repeats '{}' of line {}", reader.number(), word, other->second);
   }
   if (words.size() < whitespace_specials.size())
-    fail(path.string(), "the first lines must be {}", fmt::join(whitespace_specials, ", "));
+    fail(path.string(), "the first lines must be {}", listed(whitespace_specials));
   return std::make_shared<WhitespaceTokenizer>(std::move(words));
 }
 
