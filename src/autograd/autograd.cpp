@@ -127,7 +127,12 @@ void backward(Context& ctx, const Tensor& y, const Tensor& dy) {
     Slots slots;
     slots.reserve(node->inputs.size());
     for (const auto& input : node->inputs) slots.emplace_back(input.get());
-    const Tensor grad = std::exchange(node->grad, Tensor());
+    Tensor grad = std::exchange(node->grad, Tensor());
+    if (grad.defined() && !grad.is_contiguous()) {
+      Tensor dense = Tensor::empty(ctx, grad.shape(), grad.dtype());
+      kernels(ctx).copy(ctx, grad, dense);
+      grad = dense;
+    }
     const Backward run = std::exchange(node->backward, nullptr);
     if (grad.defined()) run(ctx, grad, slots);
     for (auto& input : node->inputs)

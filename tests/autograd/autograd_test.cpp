@@ -17,6 +17,23 @@ TEST(Autograd, AGradientSharedByTwoPathsIsNotCorrupted) {
   expect_near(gradient(x), {4 * 3 + 1, 4 * 5 + 1}, 1e-6);
 }
 
+// A gradient may arrive as a column block of something wider; ops see it dense.
+TEST(Autograd, AStridedGradientGivesTheSameAsADenseOne) {
+  Context ctx;
+  std::vector<float> values(3 * 2 * 5);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  const Tensor block = tensor(ctx, {3, 2, 5}, values).column_block(1, 2);
+  const Tensor b = tensor(ctx, {3, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  std::vector<std::vector<double>> got;
+  for (const Tensor& dy : {block, Tensor::from<float>(ctx, {3, 2, 2}, block.to_vector<float>())}) {
+    Tensor a = tensor(ctx, {2, 2}, {1, 2, 3, 4});  // broadcast over the batch: its gradient is summed back
+    require_grad(a);
+    backward(ctx, matmul(ctx, a, b), dy);
+    got.push_back(detail::to_double(gradient(a)));
+  }
+  EXPECT_EQ(got[0], got[1]);
+}
+
 TEST(Autograd, GradientsAddUpOverCallsAndCanBeCleared) {
   Context ctx;
   Tensor x = tensor(ctx, {1}, {2});

@@ -33,6 +33,7 @@ class GradientSlot {
 };
 
 using Slots = std::vector<GradientSlot>;
+// dy is contiguous and has the shape and dtype of y.
 using Backward = std::function<void(Context& ctx, const Tensor& dy, Slots& in)>;
 
 struct Node {
