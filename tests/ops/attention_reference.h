@@ -14,14 +14,14 @@ namespace transformer::test {
 enum class Form { self, cross, separate };
 using Lengths = std::vector<std::int64_t>;
 
-struct Case {
-  std::string name;
+struct AttentionCase {
+  std::string name = {};
   Form form = Form::self;
-  Lengths queries, keys;              // keys: empty for self
+  Lengths queries = {}, keys = {};    // keys: empty for self
   std::int64_t heads = 1, kv_heads = 0, head_dim = 3;
   bool causal = false;
   std::int64_t window = 0;
-  std::optional<Shape> bias;          // a learned bias of this shape
+  std::optional<Shape> bias = {};     // a learned bias of this shape
   std::int64_t relative = 0;          // L of a learned relative bias
   float dropout = 0.0F;
   bool differences = false;
@@ -33,13 +33,13 @@ struct Case {
   Sequences k() const { return Sequences(form == Form::self ? queries : keys); }
   AttentionOptions options() const {
     return {.queries = q(), .keys = k(), .heads = heads, .kv_heads = kv_heads, .head_dim = head_dim, .scale = scale, .causal = causal,
-            .window = window, .bias = {}, .relative_bias = {}, .dropout = dropout, .weights = nullptr};
+            .window = window, .dropout = dropout};
   }
 };
 
 // Element [s, h, i, j] of an array that broadcasts to four dimensions.
 template <class S>
-S broadcast_at(const Array<S>& a, const std::array<std::int64_t, 4>& index) {
+S bias_at(const Array<S>& a, const std::array<std::int64_t, 4>& index) {
   std::int64_t offset = 0, step = 1;
   for (int i = 1; i <= a.shape.rank(); ++i) {
     if (a.shape[-i] != 1) offset += index[static_cast<std::size_t>(4 - i)] * step;
@@ -53,7 +53,7 @@ using Hidden = std::function<bool(std::int64_t s, std::int64_t h, std::int64_t i
 
 // The plain formula. `weights`, if given, receives the weights after dropout.
 template <class S>
-Array<S> plain_attention(const Case& c, const Arrays<S>& in, const Hidden& hidden = {}, std::vector<double>* weights = nullptr) {
+Array<S> plain_attention(const AttentionCase& c, const Arrays<S>& in, const Hidden& hidden = {}, std::vector<double>* weights = nullptr) {
   using std::exp, ::reference::exp, ::reference::value_of;
   const Sequences qs = c.q(), ks = c.k();
   const std::int64_t d = c.head_dim;
@@ -80,7 +80,7 @@ Array<S> plain_attention(const Case& c, const Arrays<S>& in, const Hidden& hidde
           S score(0.0);
           for (std::int64_t x = 0; x < d; ++x) score += q(qs.begin(s) + i, h, x) * k(ks.begin(s) + j, g, x);
           score *= S(scale);
-          if (c.bias) score += broadcast_at(in[tensors], {s, h, i, j});
+          if (c.bias) score += bias_at(in[tensors], {s, h, i, j});
           if (c.relative > 0) score += in[tensors + (c.bias ? 1 : 0)].at(h, j - position + c.relative - 1);
           scores.emplace_back(j, score);
         }

@@ -6,7 +6,7 @@
 namespace transformer::test {
 namespace {
 
-std::vector<Input> inputs_of(const Case& c) {
+std::vector<Input> inputs_of(const AttentionCase& c) {
   const std::int64_t nq = c.q().total(), nk = c.k().total(), d = c.head_dim;
   std::vector<Input> in;
   if (c.form == Form::self) in = {{.shape = {nq, (c.heads + 2 * c.kv()) * d}}};
@@ -17,7 +17,7 @@ std::vector<Input> inputs_of(const Case& c) {
   return in;
 }
 
-Tensor call(Context& ctx, const Case& c, const Tensors& in, const Tensor& mask = {}, Tensor* weights = nullptr) {
+Tensor call(Context& ctx, const AttentionCase& c, const Tensors& in, const Tensor& mask = {}, Tensor* weights = nullptr) {
   AttentionOptions options = c.options();
   const std::size_t tensors = c.form == Form::self ? 1 : c.form == Form::cross ? 2 : 3;
   if (c.bias) options.bias = in[tensors];
@@ -30,7 +30,7 @@ Tensor call(Context& ctx, const Case& c, const Tensors& in, const Tensor& mask =
   return attention(ctx, in[0], in[1], in[2], options);
 }
 
-void check(const Case& c) {
+void check(const AttentionCase& c) {
   check_op({.name = c.name, .inputs = inputs_of(c), .tolerance = c.tolerance, .differences = c.differences,
             .context = {.seed = c.dropout > 0.0F ? 5U : 0U}},
            [&](Context& ctx, const Tensors& in) { return call(ctx, c, in); },
@@ -112,7 +112,7 @@ TEST(Attention, Dropout) {
 
 TEST(Attention, DropoutOnlyWhenTraining) {
   Context ctx;
-  const Case c{.queries = {5}, .heads = 1, .head_dim = 4};
+  const AttentionCase c{.queries = {5}, .heads = 1, .head_dim = 4};
   const Input input{.shape = {5, 12}};
   const Tensor qkv = detail::make_input(ctx, input, detail::draw(input, 1), DType::float32);
   AttentionOptions options = c.options();
@@ -125,7 +125,7 @@ TEST(Attention, DropoutOnlyWhenTraining) {
 
 // Masks hide keys with -inf; a row with nothing left is 0 and passes no gradient.
 TEST(Attention, Mask) {
-  const Case c{.queries = {5, 70}, .heads = 2, .head_dim = 3};
+  const AttentionCase c{.queries = {5, 70}, .heads = 2, .head_dim = 3};
   const Hidden hidden = [](std::int64_t s, std::int64_t h, std::int64_t i, std::int64_t j) {
     return (i == 2 && h == 0) || i == 66 || (s + i * 3 + j) % 4 == 0;
   };
@@ -158,7 +158,7 @@ TEST(Attention, MaskToBias) {
 
 TEST(Attention, Weights) {
   for (float dropout : {0.0F, 0.25F}) {
-    const Case c{.form = Form::cross, .queries = {5, 100, 0, 3}, .keys = {7, 130, 4, 0}, .heads = 4, .kv_heads = 2, .head_dim = 6,
+    const AttentionCase c{.form = Form::cross, .queries = {5, 100, 0, 3}, .keys = {7, 130, 4, 0}, .heads = 4, .kv_heads = 2, .head_dim = 6,
                  .dropout = dropout};
     Context ctx({.seed = dropout > 0.0F ? 5U : 0U});
     Tensors in;
@@ -186,7 +186,7 @@ TEST(Attention, Weights) {
 
 TEST(Attention, LongSequences) {
   for (bool causal : {false, true}) {
-    const Case c{.queries = {300, 97}, .heads = 2, .head_dim = 16, .causal = causal};
+    const AttentionCase c{.queries = {300, 97}, .heads = 2, .head_dim = 16, .causal = causal};
     Context ctx;
     Input input = inputs_of(c)[0];
     input.low = -4.0, input.high = 4.0;  // scores far apart
@@ -200,7 +200,7 @@ TEST(Attention, LongSequences) {
 // Column blocks of wider matrices, for inputs and for the gradient that arrives.
 TEST(Attention, Views) {
   Context ctx;
-  const Case c{.form = Form::separate, .queries = {4, 9}, .keys = {9, 5}, .heads = 2, .head_dim = 5};
+  const AttentionCase c{.form = Form::separate, .queries = {4, 9}, .keys = {9, 5}, .heads = 2, .head_dim = 5};
   Tensors whole, strided;
   for (const Input& input : inputs_of(c)) {
     const Input wide{.shape = {input.shape[0], 30}};
@@ -222,7 +222,7 @@ TEST(Attention, Views) {
 
 TEST(Attention, Float16) {
   Context ctx;
-  const Case c{.queries = {5, 20}, .heads = 2, .head_dim = 7};
+  const AttentionCase c{.queries = {5, 20}, .heads = 2, .head_dim = 7};
   const Input input = inputs_of(c)[0];
   std::vector<float16> values;
   Arrays<double> plain;
@@ -241,7 +241,7 @@ TEST(Attention, Float16) {
 // Gradients of only some inputs are the same numbers as of all.
 TEST(Attention, SomeGradients) {
   Context ctx;
-  const Case c{.form = Form::separate, .queries = {4, 9}, .keys = {9, 5}, .heads = 2, .head_dim = 5, .relative = 9};
+  const AttentionCase c{.form = Form::separate, .queries = {4, 9}, .keys = {9, 5}, .heads = 2, .head_dim = 5, .relative = 9};
   const std::vector<Input> inputs = inputs_of(c);
   auto run = [&](const std::vector<bool>& wanted) {
     Tensors in;
@@ -262,14 +262,14 @@ TEST(Attention, SomeGradients) {
 
 // The same bits for any number of threads: many groups, few long ones, shared biases.
 TEST(Attention, Threads) {
-  const std::vector<Case> cases = {
+  const std::vector<AttentionCase> cases = {
       {.name = "many", .queries = {33, 20, 64, 7}, .heads = 4, .head_dim = 16, .dropout = 0.1F},
       {.name = "one long", .queries = {300}, .heads = 1, .head_dim = 16, .causal = true, .dropout = 0.1F},
       {.name = "one much longer", .queries = {10, 250, 10}, .heads = 2, .kv_heads = 1, .head_dim = 16},
       {.name = "shared bias", .queries = {100, 60}, .heads = 4, .kv_heads = 2, .head_dim = 16, .bias = Shape{100, 100}, .relative = 100},
       {.name = "bias of sequences", .queries = {100, 60}, .heads = 4, .head_dim = 16, .bias = Shape{2, 1, 100, 100}},
   };
-  for (const Case& c : cases) {
+  for (const AttentionCase& c : cases) {
     SCOPED_TRACE(c.name);
     std::vector<std::vector<float>> want;
     for (int threads : {1, 2, 3, 5}) {
@@ -294,8 +294,7 @@ TEST(Attention, Errors) {
   Context ctx;
   const Tensor q = Tensor::zeros(ctx, {5, 8}), kv = Tensor::zeros(ctx, {6, 16}), k = Tensor::zeros(ctx, {6, 8});
   auto options = [](auto change) {
-    AttentionOptions o{.queries = Sequences(Lengths{2, 3}), .keys = Sequences(Lengths{4, 2}), .heads = 2, .kv_heads = 0, .head_dim = 4, .bias = {},
-                       .relative_bias = {}};
+    AttentionOptions o{.queries = Sequences(Lengths{2, 3}), .keys = Sequences(Lengths{4, 2}), .heads = 2, .head_dim = 4};
     change(o);
     return o;
   };
