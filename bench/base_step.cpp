@@ -22,7 +22,9 @@ double matmul_rate(DType dtype, int threads) {
   Context ctx({.threads = threads});
   const NoGradients no_gradients(ctx);
   double best = 0.0;
-  struct Size { std::int64_t m, n, k; };
+  struct Size {
+    std::int64_t m, n, k;
+  };
   for (const Size& s : {Size{512, 512, 512}, {512, 2048, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}}) {
     const Tensor a = cast(ctx, random_uniform(ctx, {s.m, s.k}, -1.0F), dtype), b = cast(ctx, random_uniform(ctx, {s.n, s.k}, -1.0F), dtype);
     matmul(ctx, a, b, false, true);
@@ -40,7 +42,10 @@ BaseStep::BaseStep(DType precision, int threads)
     : ctx_({.threads = threads, .seed = 1, .precision = precision}), model_(TransformerConfig{.src_vocab_size = vocabulary}) {
   initialize(ctx_, model_);
   const Sequences sentences = Sequences::uniform(pairs, length);
-  batch_ = {.source_ids = random_ids(ctx_, pairs * length), .source = sentences, .target_ids = random_ids(ctx_, pairs * length), .target = sentences,
+  batch_ = {.source_ids = random_ids(ctx_, pairs * length),
+            .source = sentences,
+            .target_ids = random_ids(ctx_, pairs * length),
+            .target = sentences,
             .labels = random_ids(ctx_, pairs * length)};
   optimizer_ = std::make_unique<Adam>(ctx_, parameters(model_), AdamOptions{.weight_decay = 0.01F});
   ctx_.set_training(true);
@@ -84,12 +89,14 @@ BaseStep::Memory BaseStep::memory() {
   // attention's output, the FFN's input and its hidden layer), Q, K, V, and the inputs of the norms.
   const TransformerConfig& c = model_.config;
   const double d = static_cast<double>(c.d_model), ff = static_cast<double>(c.d_ff), element = low ? 2.0 : 4.0;
-  const double source = static_cast<double>(source_tokens()), target = static_cast<double>(target_tokens()), layers = static_cast<double>(c.num_layers);
-  const double self_attention = 6.0 * d;       // x, Q, K, V, heads' output, norm's input
-  const double cross_attention = 4.0 * d;      // x, Q, heads' output, norm's input; and K, V of the memory
-  const double feed_forward = 2.0 * d + ff;    // x, norm's input, hidden
-  m.activations = element * layers * (source * (self_attention + feed_forward) + target * (self_attention + cross_attention + feed_forward) + source * 2.0 * d) +
-                  element * (source + 2.0 * target) * d;  // the encoder's output, the decoder's output and its gradient
+  const double source = static_cast<double>(source_tokens()), target = static_cast<double>(target_tokens()),
+               layers = static_cast<double>(c.num_layers);
+  const double self_attention = 6.0 * d;     // x, Q, K, V, heads' output, norm's input
+  const double cross_attention = 4.0 * d;    // x, Q, heads' output, norm's input; and K, V of the memory
+  const double feed_forward = 2.0 * d + ff;  // x, norm's input, hidden
+  m.activations = element * layers *
+          (source * (self_attention + feed_forward) + target * (self_attention + cross_attention + feed_forward) + source * 2.0 * d) +
+      element * (source + 2.0 * target) * d;  // the encoder's output, the decoder's output and its gradient
   return m;
 }
 

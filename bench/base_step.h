@@ -20,12 +20,14 @@ class BaseStep {
   BaseStep(DType precision, int threads);
   float run();  // one step; the loss
 
-  double flops() const;                   // 6 per weight and token that passes through it; embedding look-ups excluded
+  double flops() const;  // 6 per weight and token that passes through it; embedding look-ups excluded
   std::int64_t source_tokens() const { return batch_.source.total(); }
   std::int64_t target_tokens() const { return batch_.target.total(); }
 
-  struct Memory { double weights, gradients, adam, activations, peak; };  // bytes
-  Memory memory();                        // runs a step
+  struct Memory {
+    double weights, gradients, adam, activations, peak;
+  };                // bytes
+  Memory memory();  // runs a step
   Context& context() { return ctx_; }
 
  private:

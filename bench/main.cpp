@@ -69,31 +69,46 @@ int main(int argc, char** argv) try {
       measure(step, dtype, threads, rounds, m);
       const BaseStep::Memory memory = step.memory();
       const double needed = memory.weights + memory.gradients + memory.adam + memory.activations;
-      entry["memory"] = {{"weights", memory.weights}, {"gradients", memory.gradients}, {"adam", memory.adam}, {"activations", memory.activations},
-                         {"needed", needed}, {"peak", memory.peak}, {"peak_of_needed", memory.peak / needed}};
+      entry["memory"] = {{"weights", memory.weights},
+                         {"gradients", memory.gradients},
+                         {"adam", memory.adam},
+                         {"activations", memory.activations},
+                         {"needed", needed},
+                         {"peak", memory.peak},
+                         {"peak_of_needed", memory.peak / needed}};
     }
     if (peers_enabled()) {  // between two rounds of ours, so that all see the same machine
-      for (json& line : run_peer("torch_base_step.py", fmt::format("--threads {} --dtypes {}", threads, name_of(dtype)))) peers.push_back(line);
+      for (json& line : run_peer("torch_base_step.py", fmt::format("--threads {} --dtypes {}", threads, name_of(dtype))))
+        peers.push_back(line);
       BaseStep step(dtype, threads);
       measure(step, dtype, threads, rounds, m);
     }
     const double ms = 1e3 * median(m.step_seconds), ratio = median(m.ratios);
-    std::printf("%-10s %10.1f %12.0f %14.1f %14.1f %11.1f%%\n", std::string(name_of(dtype)).c_str(), ms, 1e3 * m.tokens / ms, m.flops / ms / 1e6, m.rate / 1e9, 100 * ratio);
+    std::printf("%-10s %10.1f %12.0f %14.1f %14.1f %11.1f%%\n", std::string(name_of(dtype)).c_str(), ms, 1e3 * m.tokens / ms,
+                m.flops / ms / 1e6, m.rate / 1e9, 100 * ratio);
     for (json& peer : peers) peer["speedup"] = peer.at("ms_per_step").get<double>() / ms;
-    entry.update({{"ms_per_step", ms}, {"tokens_per_s", 1e3 * m.tokens / ms}, {"flops", m.flops}, {"matmul_flops_per_s", m.rate}, {"of_matmul", ratio}, {"peers", peers}});
+    entry.update({{"ms_per_step", ms},
+                  {"tokens_per_s", 1e3 * m.tokens / ms},
+                  {"flops", m.flops},
+                  {"matmul_flops_per_s", m.rate},
+                  {"of_matmul", ratio},
+                  {"peers", peers}});
     report[std::string(name_of(dtype))] = entry;
   }
 
   for (const char* dtype : {"float32", "bfloat16"}) {
     const json& m = report[dtype]["memory"];
     auto mb = [&](const char* key) { return m.at(key).get<double>() / 1e6; };
-    std::printf("\nmemory, %s: weights %.0f + gradients %.0f + Adam %.0f + activations %.0f = %.0f MB; peak %.0f MB = %.2fx\n", dtype, mb("weights"),
-                mb("gradients"), mb("adam"), mb("activations"), mb("needed"), mb("peak"), m.at("peak_of_needed").get<double>());
+    std::printf("\nmemory, %s: weights %.0f + gradients %.0f + Adam %.0f + activations %.0f = %.0f MB; peak %.0f MB = %.2fx\n", dtype,
+                mb("weights"), mb("gradients"), mb("adam"), mb("activations"), mb("needed"), mb("peak"),
+                m.at("peak_of_needed").get<double>());
     for (const json& peer : report[dtype]["peers"])
-      std::printf("%s %s %s, %s: %.1f ms/step, we are %.2fx as fast\n", peer.value("peer", "peer").c_str(), peer.value("version", "").c_str(),
-                  peer.value("mode", "").c_str(), dtype, peer.at("ms_per_step").get<double>(), peer.at("speedup").get<double>());
+      std::printf("%s %s %s, %s: %.1f ms/step, we are %.2fx as fast\n", peer.value("peer", "peer").c_str(),
+                  peer.value("version", "").c_str(), peer.value("mode", "").c_str(), dtype, peer.at("ms_per_step").get<double>(),
+                  peer.at("speedup").get<double>());
   }
-  if (!peers_enabled()) std::printf("\nBeside PyTorch: set TRANSFORMER_PEER_PYTHON to a python3 that has torch (see bench/peers/README.md).\n");
+  if (!peers_enabled())
+    std::printf("\nBeside PyTorch: set TRANSFORMER_PEER_PYTHON to a python3 that has torch (see bench/peers/README.md).\n");
   std::printf("\n%s\n", report.dump().c_str());
   if (!json_path.empty()) std::ofstream(json_path) << report.dump(2) << '\n';
   return 0;

@@ -32,8 +32,13 @@ int main() {
 
   // The same with a causal mask: a token sees only itself and those before it. The fused op does all steps at once.
   Tensor causal_weights;
-  const Tensor causal = attention(ctx, q, k, v, {.queries = Sequences::uniform(1, 3), .keys = Sequences::uniform(1, 3), .heads = 1,
-                                                 .head_dim = 4, .causal = true, .weights = &causal_weights});
+  const Tensor causal = attention(ctx, q, k, v,
+                                  {.queries = Sequences::uniform(1, 3),
+                                   .keys = Sequences::uniform(1, 3),
+                                   .heads = 1,
+                                   .head_dim = 4,
+                                   .causal = true,
+                                   .weights = &causal_weights});
   show("causal weights [sequences, heads, queries, keys]", causal_weights);
   show("causal output", causal);
 

@@ -7,7 +7,12 @@ using namespace transformer;
 
 int main() {
   Context ctx;
-  Encoder encoder({.d_model = 256, .num_heads = 8, .d_ff = 1024, .num_layers = 6, .src_vocab_size = 0, .norm = NormPlace::pre,
+  Encoder encoder({.d_model = 256,
+                   .num_heads = 8,
+                   .d_ff = 1024,
+                   .num_layers = 6,
+                   .src_vocab_size = 0,
+                   .norm = NormPlace::pre,
                    .activation = FeedForwardKind::gelu});
   initialize(ctx, encoder);
 
@@ -15,7 +20,7 @@ int main() {
   const Tensor x = random_normal(ctx, {sentences.total(), 256});  // [tokens, d_model]
   StackTrace trace;
   const Tensor y = encoder(ctx, x, sentences, {}, &trace);
-  const Tensor averaged = mean(ctx, trace.attentions[0], {1});    // over the heads
+  const Tensor averaged = mean(ctx, trace.attentions[0], {1});  // over the heads
 
   std::printf("input    %s\n", reshape(ctx, x, {2, 16, 256}).shape().str().c_str());
   std::printf("output   %s\n", reshape(ctx, y, {2, 16, 256}).shape().str().c_str());

@@ -62,7 +62,9 @@ TEST(WorkedNumbers, AttentionOfThreeTokens) {
   const Tensor output = matmul(ctx, weights, v);
 
   Tensor fused_weights;
-  const Tensor fused = attention(ctx, q, k, v, {.queries = Sequences::uniform(1, 3), .keys = Sequences::uniform(1, 3), .heads = 1, .head_dim = 4, .weights = &fused_weights});
+  const Tensor fused = attention(
+      ctx, q, k, v,
+      {.queries = Sequences::uniform(1, 3), .keys = Sequences::uniform(1, 3), .heads = 1, .head_dim = 4, .weights = &fused_weights});
   expect_near(fused_weights, want, 1e-6);
   expect_near(fused, detail::to_double(output), 1e-5);
 }

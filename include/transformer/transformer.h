@@ -21,5 +21,5 @@
 #include "transformer/ops/rope.h"
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
-#include "transformer/train/optimizer.h"     // Adam, AdamW, clipping
-#include "transformer/train/schedule.h"      // learning rates
+#include "transformer/train/optimizer.h"  // Adam, AdamW, clipping
+#include "transformer/train/schedule.h"   // learning rates

@@ -109,7 +109,8 @@ GradientSlot::Target GradientSlot::target(Context& ctx) {
 
 void backward(Context& ctx, const Tensor& y, const Tensor& dy) {
   if (!has_gradient(y)) fail("backward", "the tensor {} was not made from anything that has a gradient", y.shape());
-  if (y.node()->order != 0 && !y.node()->backward) fail("backward", "the tape behind this tensor was already run and freed; run forward again");
+  if (y.node()->order != 0 && !y.node()->backward)
+    fail("backward", "the tape behind this tensor was already run and freed; run forward again");
   if (!dy.defined() && y.numel() != 1) fail("backward", "start from a loss of one element, or give the gradient of {}", y.shape());
   const NoGradients no_gradients(ctx);
   GradientSlot(y.node().get()).add(ctx, dy.defined() ? dy : Tensor::full(ctx, y.shape(), 1.0F, y.dtype()));

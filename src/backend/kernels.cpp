@@ -6,14 +6,18 @@ namespace transformer {
 void Kernels::fill(Context&, float, Tensor&) { unsupported("fill"); }
 void Kernels::copy(Context&, const Tensor&, Tensor&) { unsupported("copy"); }
 void Kernels::add_to(Context&, const Tensor&, Tensor&) { unsupported("add_to"); }
-void Kernels::strided_copy(Context&, const Shape&, const Tensor&, std::int64_t, const Shape&, Tensor&, std::int64_t, const Shape&, bool) { unsupported("strided_copy"); }
+void Kernels::strided_copy(Context&, const Shape&, const Tensor&, std::int64_t, const Shape&, Tensor&, std::int64_t, const Shape&, bool) {
+  unsupported("strided_copy");
+}
 void Kernels::uniform(Context&, RandomStream, float, float, Tensor&) { unsupported("uniform"); }
 void Kernels::normal(Context&, RandomStream, float, float, Tensor&) { unsupported("normal"); }
 void Kernels::dropout(Context&, const Tensor&, const DropoutArgs&, Tensor&) { unsupported("dropout"); }
 void Kernels::matmul(Context&, const Tensor&, const Tensor&, Tensor&, const MatmulArgs&) { unsupported("matmul"); }
 void Kernels::unary(Context&, Unary, const Tensor&, Tensor&) { unsupported("unary"); }
 void Kernels::unary_backward(Context&, Unary, const Tensor&, const Tensor&, Tensor&) { unsupported("unary_backward"); }
-void Kernels::activation_backward(Context&, Activation, const Tensor&, const Tensor&, float, Tensor&) { unsupported("activation_backward"); }
+void Kernels::activation_backward(Context&, Activation, const Tensor&, const Tensor&, float, Tensor&) {
+  unsupported("activation_backward");
+}
 void Kernels::gated(Context&, Activation, const Tensor&, Tensor&) { unsupported("gated"); }
 void Kernels::gated_backward(Context&, Activation, const Tensor&, const Tensor&, Tensor&) { unsupported("gated_backward"); }
 void Kernels::binary(Context&, Binary, const Tensor&, const Tensor&, Tensor&) { unsupported("binary"); }
@@ -23,12 +27,19 @@ void Kernels::sum_rows(Context&, const Tensor&, Tensor&, bool) { unsupported("su
 void Kernels::softmax(Context&, const Tensor&, bool, Tensor&) { unsupported("softmax"); }
 void Kernels::softmax_backward(Context&, const Tensor&, const Tensor&, bool, Tensor&) { unsupported("softmax_backward"); }
 void Kernels::norm(Context&, const Tensor&, const NormArgs&, Tensor&, Tensor&, Tensor&, Tensor&) { unsupported("norm"); }
-void Kernels::norm_backward(Context&, const Tensor&, const NormArgs&, const Tensor&, const Tensor&, const Tensor&, NormGradients&) { unsupported("norm_backward"); }
+void Kernels::norm_backward(Context&, const Tensor&, const NormArgs&, const Tensor&, const Tensor&, const Tensor&, NormGradients&) {
+  unsupported("norm_backward");
+}
 void Kernels::embedding(Context&, const Tensor&, const Tensor&, float, Tensor&) { unsupported("embedding"); }
 void Kernels::embedding_backward(Context&, const Tensor&, const Tensor&, float, Tensor&, bool) { unsupported("embedding_backward"); }
 void Kernels::rope(Context&, const Tensor&, const RopeArgs&, Tensor&) { unsupported("rope"); }
-void Kernels::attention(Context&, const Tensor&, const Tensor&, const Tensor&, const AttentionArgs&, Tensor&, Tensor&, Tensor&) { unsupported("attention"); }
-void Kernels::attention_backward(Context&, const Tensor&, const Tensor&, const Tensor&, const AttentionArgs&, const Tensor&, const Tensor&, const Tensor&, Tensor&, Tensor&, Tensor&, Tensor&, Tensor&) { unsupported("attention_backward"); }
+void Kernels::attention(Context&, const Tensor&, const Tensor&, const Tensor&, const AttentionArgs&, Tensor&, Tensor&, Tensor&) {
+  unsupported("attention");
+}
+void Kernels::attention_backward(Context&, const Tensor&, const Tensor&, const Tensor&, const AttentionArgs&, const Tensor&, const Tensor&,
+                                 const Tensor&, Tensor&, Tensor&, Tensor&, Tensor&, Tensor&) {
+  unsupported("attention_backward");
+}
 void Kernels::cross_entropy(Context&, Tensor&, const Tensor&, std::int64_t, float, bool, float, Tensor&) { unsupported("cross_entropy"); }
 void Kernels::patchify(Context&, const Tensor&, const PatchArgs&, Tensor&) { unsupported("patchify"); }
 void Kernels::patchify_backward(Context&, const Tensor&, const PatchArgs&, Tensor&) { unsupported("patchify_backward"); }

@@ -24,7 +24,7 @@ struct MatmulArgs {
   bool transpose_a = false, transpose_b = false;  // a is [K, M] / b is [N, K] in memory
   bool accumulate = false;                        // add to c; not together with bias or activation
   float alpha = 1.0F;
-  Tensor bias = {};                               // [N], float32 or c's dtype; may be undefined
+  Tensor bias = {};  // [N], float32 or c's dtype; may be undefined
   Activation activation = Activation::none;
 };
 
@@ -38,17 +38,17 @@ struct AttentionArgs {
   Sequences queries = {}, keys = {};  // same count; keys longer than queries: the queries are the last positions
   std::int64_t heads = 1, kv_heads = 1, head_dim = 1;
   float scale = 1.0F;
-  bool causal = false;             // query i of n sees keys j ≤ i + (keys - queries)
-  std::int64_t window = 0;         // > 0: and j > i + (keys - queries) - window; if not causal, |distance| < window
-  Tensor bias = {};                // float32, broadcasts to [sequences, heads, longest q, longest k]; -inf masks
-  Tensor relative_bias = {};       // float32 [heads, 2·L-1], added at column (key pos - query pos) + L-1, L ≥ longest
-  DropoutArgs dropout = {};        // element ((s·heads + h)·longest_q + i)·longest_k + j
+  bool causal = false;        // query i of n sees keys j ≤ i + (keys - queries)
+  std::int64_t window = 0;    // > 0: and j > i + (keys - queries) - window; if not causal, |distance| < window
+  Tensor bias = {};           // float32, broadcasts to [sequences, heads, longest q, longest k]; -inf masks
+  Tensor relative_bias = {};  // float32 [heads, 2·L-1], added at column (key pos - query pos) + L-1, L ≥ longest
+  DropoutArgs dropout = {};   // element ((s·heads + h)·longest_q + i)·longest_k + j
 };
 
 // Everything one fused optimizer step needs about one parameter. All float32 and contiguous but low_precision.
 struct AdamSlot {
   Tensor weight, gradient, m, v;
-  Tensor low_precision;            // bfloat16 copy to refresh, may be undefined
+  Tensor low_precision;  // bfloat16 copy to refresh, may be undefined
   float weight_decay = 0.0F;
 };
 
@@ -69,13 +69,13 @@ class Kernels : public Backend {
   virtual void add_to(Context& ctx, const Tensor& x, Tensor& y);
   // y[i…] (+)= x[i…] over `extent`, both addressed by strides in elements from their first element (0 repeats).
   // Same dtype (any, when not accumulating). Transpose, slice, concat and broadcast are all this.
-  virtual void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides,
-                            Tensor& y, std::int64_t y_offset, const Shape& y_strides, bool accumulate);
+  virtual void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
+                            std::int64_t y_offset, const Shape& y_strides, bool accumulate);
 
   // --- random ---------------------------------------------------------------------------------------
-  virtual void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y);        // float32
-  virtual void normal(Context& ctx, RandomStream stream, float mean, float deviation, Tensor& y);   // float32
-  virtual void dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y);          // its own backward, on dy
+  virtual void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y);       // float32
+  virtual void normal(Context& ctx, RandomStream stream, float mean, float deviation, Tensor& y);  // float32
+  virtual void dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y);         // its own backward, on dy
 
   // --- matmul: a [batch, M, K] or [M, K], b [batch or 1, K, N] or [K, N], c [batch, M, N] -------------------
   // a and b of one dtype, c of that dtype or float32. Rows may be strided.
@@ -105,17 +105,20 @@ class Kernels : public Backend {
     NormKind kind = NormKind::layer_norm;
     float eps = 1e-5F;
     Tensor weight = {}, bias = {};  // [cols] float32 (or the dtype of x); may be undefined
-    Tensor sub = {};           // undefined, or rows added to x before the norm
-    DropoutArgs dropout = {};  // on sub
+    Tensor sub = {};                // undefined, or rows added to x before the norm
+    DropoutArgs dropout = {};       // on sub
   };
   // sum (written when args.sub is given) = x + dropout(sub); y = norm(sum) · weight + bias;
   // mean, rstd: float32 [rows], for backward (mean unused by rms_norm; both may be undefined).
   // y undefined: only the sum is wanted.
   virtual void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd);
   // dx (+)= gradient for the normed tensor x; dweight, dbias float32, (+)=, undefined where not needed.
-  struct NormGradients { Tensor dx = {}, dweight = {}, dbias = {}; bool accumulate_dx = false, accumulate_dweight = false, accumulate_dbias = false; };
-  virtual void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
-                             const Tensor& dy, NormGradients& out);
+  struct NormGradients {
+    Tensor dx = {}, dweight = {}, dbias = {};
+    bool accumulate_dx = false, accumulate_dweight = false, accumulate_dbias = false;
+  };
+  virtual void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                             NormGradients& out);
 
   // --- embedding: ids int32/int64, checked to be in range by the kernel (Error names the first bad one) --------
   virtual void embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale, Tensor& y);
@@ -127,7 +130,7 @@ class Kernels : public Backend {
   struct RopeArgs {
     std::int64_t heads = 1, head_dim = 1, rotary_dim = 1;  // the first rotary_dim of each head are turned
     RopePairs pairs = RopePairs::half_split;
-    bool inverse = false;                                  // turn back: the gradient
+    bool inverse = false;  // turn back: the gradient
     Tensor cos = {}, sin = {}, position = {};
   };
   virtual void rope(Context& ctx, const Tensor& x, const RopeArgs& args, Tensor& y);
@@ -135,21 +138,23 @@ class Kernels : public Backend {
   // --- attention: q [q tokens, heads·head_dim], k and v [k tokens, kv_heads·head_dim], all rows --------------
   // out like q; lse: float32 [heads, q tokens], log of the sum of exponentials of each score row (-inf: all masked).
   // weights: undefined, or float32 [sequences, heads, longest q, longest k], the weights after dropout, zero padded.
-  virtual void attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
-                         Tensor& out, Tensor& lse, Tensor& weights);
+  virtual void attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out,
+                         Tensor& lse, Tensor& weights);
   // dq, dk, dv are overwritten; dbias (shape of args.bias) and drelative_bias are added to, undefined where not needed.
   virtual void attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
-                                  const Tensor& out, const Tensor& lse, const Tensor& dout,
-                                  Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias, Tensor& drelative_bias);
+                                  const Tensor& out, const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv,
+                                  Tensor& dbias, Tensor& drelative_bias);
 
   // --- cross-entropy of a block of logits --------------------------------------------------------------------
   // For each row with target t ≠ ignore: loss = lse - (1-ε)·z_t - ε·mean(z); logits are overwritten with their
   // gradient times gradient_scale when want_gradient. losses: float32 [rows], 0 for ignored rows.
-  virtual void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing,
-                             bool want_gradient, float gradient_scale, Tensor& losses);
+  virtual void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient,
+                             float gradient_scale, Tensor& losses);
 
   // --- patches: images [n, c, h, w] → [n · (h/p_h) · (w/p_w), c · p_h · p_w]; series are [n, 1, 1, length] with stride --
-  struct PatchArgs { std::int64_t height = 1, width = 1, stride_y = 1, stride_x = 1; };
+  struct PatchArgs {
+    std::int64_t height = 1, width = 1, stride_y = 1, stride_x = 1;
+  };
   virtual void patchify(Context& ctx, const Tensor& x, const PatchArgs& args, Tensor& y);
   virtual void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx);  // overwrites dx
 

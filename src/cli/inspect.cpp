@@ -33,14 +33,20 @@ void inspect(const TransformerConfig& config) {
     if (name.find(".layers.") != std::string::npos) layers += n;
     if (name.find("feed_forward.") != std::string::npos) ffn += n;
     // Weights that every token is multiplied with; a shared or tied table is one of them as the output projection.
-    const bool table = name.ends_with("embedding.weight"), projects = !model.output && name == (model.decoder.embedding ? "decoder.embedding.weight" : "encoder.embedding.weight");
+    const bool table = name.ends_with("embedding.weight"),
+               projects = !model.output && name == (model.decoder.embedding ? "decoder.embedding.weight" : "encoder.embedding.weight");
     if (p->shape.rank() == 2 && (!table || projects)) products += n;
   }
-  for (const auto& [part, n] : parts) fmt::print("{:<26}{:>14}{:>8.1f} %\n", part, n, 100.0 * static_cast<double>(n) / static_cast<double>(total));
+  for (const auto& [part, n] : parts)
+    fmt::print("{:<26}{:>14}{:>8.1f} %\n", part, n, 100.0 * static_cast<double>(n) / static_cast<double>(total));
   fmt::print("{:<26}{:>14}\n\n", "total", total);
-  if (layers > 0) fmt::print("the feed-forward parts hold {:.1f} % of the layers' parameters\n", 100.0 * static_cast<double>(ffn) / static_cast<double>(layers));
-  fmt::print("{:.1f} MFLOP per pair of tokens forward, {:.1f} to train on it\n", 2e-6 * static_cast<double>(products), 6e-6 * static_cast<double>(products));
-  fmt::print("{:.1f} MB of float32 weights; {:.1f} MB with gradients and Adam's state\n", 4e-6 * static_cast<double>(total), 16e-6 * static_cast<double>(total));
+  if (layers > 0)
+    fmt::print("the feed-forward parts hold {:.1f} % of the layers' parameters\n",
+               100.0 * static_cast<double>(ffn) / static_cast<double>(layers));
+  fmt::print("{:.1f} MFLOP per pair of tokens forward, {:.1f} to train on it\n", 2e-6 * static_cast<double>(products),
+             6e-6 * static_cast<double>(products));
+  fmt::print("{:.1f} MB of float32 weights; {:.1f} MB with gradients and Adam's state\n", 4e-6 * static_cast<double>(total),
+             16e-6 * static_cast<double>(total));
 }
 
 }  // namespace

@@ -28,13 +28,13 @@ float16::float16(float value) {
   const std::uint32_t magnitude = u & 0x7fffffffU;
   std::uint32_t h = 0;
   if (magnitude > 0x7f800000U) {
-    h = 0x7e00U;                                                    // NaN
+    h = 0x7e00U;  // NaN
   } else if (magnitude >= 0x477ff000U) {
-    h = 0x7c00U;                                                    // rounds to infinity
-  } else if (magnitude >= 0x38800000U) {                            // normal: rebias the exponent, round the mantissa
+    h = 0x7c00U;                          // rounds to infinity
+  } else if (magnitude >= 0x38800000U) {  // normal: rebias the exponent, round the mantissa
     h = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
-  } else if (magnitude > 0x33000000U) {                             // subnormal: value = m · 2⁻²⁴
-    const std::uint32_t shift = 126U - (magnitude >> 23);           // 14 … 24
+  } else if (magnitude > 0x33000000U) {                    // subnormal: value = m · 2⁻²⁴
+    const std::uint32_t shift = 126U - (magnitude >> 23);  // 14 … 24
     const std::uint32_t m = (magnitude & 0x7fffffU) | 0x800000U;
     const std::uint32_t half = 1U << (shift - 1U);
     h = (m + half - 1U + ((m >> shift) & 1U)) >> shift;

@@ -14,7 +14,7 @@ void detail::run_parallel(int threads, std::int64_t n, std::int64_t grain, Range
   const std::int64_t parts = std::min<std::int64_t>(threads, (n + grain - 1) / std::max<std::int64_t>(grain, 1));
   if (parts <= 1 || omp_in_parallel() != 0) return call(body, 0, n);
   std::exception_ptr error;
-#pragma omp parallel for num_threads(static_cast<int>(parts)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast <int>(parts)) schedule(static, 1)
   for (std::int64_t part = 0; part < parts; ++part) {
     try {
       call(body, n * part / parts, n * (part + 1) / parts);

@@ -26,14 +26,17 @@ std::size_t edits(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& known) {
-  const auto nearest = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) { return edits(given, a) < edits(given, b); });
+  const auto nearest = std::min_element(known.begin(), known.end(),
+                                        [&](const auto& a, const auto& b) { return edits(given, a) < edits(given, b); });
   return nearest == known.end() ? "" : fmt::format("; did you mean '{}'?", *nearest);
 }
 
 namespace detail {
 
 void wrong_type(std::string_view key, std::string_view expected, const nlohmann::json& given) {
-  std::string text = given.is_array() ? "a list" : given.is_object() ? "an object" : given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  std::string text = given.is_array() ? "a list"
+      : given.is_object()             ? "an object"
+                                      : given.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   if (text.size() > 80) text = text.substr(0, 77) + "...";
   if (key.empty()) fail("config", "expected {}, got {}", expected, text);
   fail("config", "key '{}': expected {}, got {}", key, expected, text);

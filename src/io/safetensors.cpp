@@ -32,10 +32,22 @@ struct StoredType {
   std::optional<DType> dtype;  // as what it is loaded; none: known, but this library does not compute with it
 };
 constexpr std::array<StoredType, 16> stored_types{{
-    {"F32", 4, DType::float32}, {"BF16", 2, DType::bfloat16}, {"F16", 2, DType::float16}, {"I32", 4, DType::int32},
-    {"I64", 8, DType::int64},   {"U8", 1, DType::uint8},      {"I8", 1, DType::int8},     {"BOOL", 1, DType::uint8},
-    {"F64", 8, DType::float32}, {"I16", 2, {}},               {"U16", 2, {}},             {"U32", 4, {}},
-    {"U64", 8, {}},             {"F8_E4M3", 1, {}},           {"F8_E5M2", 1, {}},         {"C64", 8, {}},
+    {"F32", 4, DType::float32},
+    {"BF16", 2, DType::bfloat16},
+    {"F16", 2, DType::float16},
+    {"I32", 4, DType::int32},
+    {"I64", 8, DType::int64},
+    {"U8", 1, DType::uint8},
+    {"I8", 1, DType::int8},
+    {"BOOL", 1, DType::uint8},
+    {"F64", 8, DType::float32},
+    {"I16", 2, {}},
+    {"U16", 2, {}},
+    {"U32", 4, {}},
+    {"U64", 8, {}},
+    {"F8_E4M3", 1, {}},
+    {"F8_E5M2", 1, {}},
+    {"C64", 8, {}},
 }};
 
 const StoredType* find_type(std::string_view name) {
@@ -62,7 +74,8 @@ struct Mapping {
     const bool known = fstat(file, &info) == 0;
     const bool regular = known && S_ISREG(info.st_mode);
     void* at = nullptr;
-    if (regular && info.st_size > 0) at = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
+    if (regular && info.st_size > 0)
+      at = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
     const int error = errno;
     close(file);
     errno = error;
@@ -112,7 +125,8 @@ std::optional<std::vector<std::int64_t>> sizes_of(const nlohmann::json& object, 
 
 std::shared_ptr<std::byte> aligned_bytes(std::size_t bytes) {
   constexpr std::align_val_t alignment{64};
-  return {static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 1), alignment)), [](std::byte* p) { ::operator delete(p, alignment); }};
+  return {static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes, 1), alignment)),
+          [](std::byte* p) { ::operator delete(p, alignment); }};
 }
 
 }  // namespace
@@ -142,9 +156,11 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
     const auto shape = sizes_of(value, "shape"), offsets = sizes_of(value, "data_offsets");
     if (!shape) fail(path_, "tensor '{}' has no valid shape", name);
     if (!offsets || offsets->size() != 2) fail(path_, "tensor '{}' has no valid data_offsets", name);
-    if (shape->size() > Shape::max_rank) fail(path_, "tensor '{}' has {} dimensions, at most {} are supported", name, shape->size(), Shape::max_rank);
-    entries_.emplace(name, Entry{value["dtype"].get<std::string>(), Shape(*shape), static_cast<std::size_t>((*offsets)[0]),
-                                 static_cast<std::size_t>((*offsets)[1])});
+    if (shape->size() > Shape::max_rank)
+      fail(path_, "tensor '{}' has {} dimensions, at most {} are supported", name, shape->size(), Shape::max_rank);
+    entries_.emplace(name,
+                     Entry{value["dtype"].get<std::string>(), Shape(*shape), static_cast<std::size_t>((*offsets)[0]),
+                           static_cast<std::size_t>((*offsets)[1])});
   }
   check_layout(mapping->size - sizeof(header) - header);
 }
@@ -165,7 +181,10 @@ void SafetensorsFile::check_layout(std::size_t data_bytes) {
       fail(path_, "tensor '{}' {} {} does not fit its {} bytes", name, e.type, e.shape, e.end - e.begin);
     names_.push_back(name);
   }
-  auto place = [&](const std::string& name) { const Entry& e = entries_.find(name)->second; return std::pair(e.begin, e.end); };
+  auto place = [&](const std::string& name) {
+    const Entry& e = entries_.find(name)->second;
+    return std::pair(e.begin, e.end);
+  };
   std::stable_sort(names_.begin(), names_.end(), [&](const std::string& a, const std::string& b) { return place(a) < place(b); });
   std::size_t reached = 0;
   for (const std::string& name : names_) {
@@ -212,7 +231,8 @@ Tensor SafetensorsFile::tensor(std::string_view name) const {
   return Tensor::wrap(std::shared_ptr<std::byte>(data_, at), e.shape, type);
 }
 
-void save_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors, const Metadata& metadata) {
+void save_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
+                      const Metadata& metadata) {
   const std::string where = path.string();
   std::vector<const std::pair<std::string, Tensor>*> order;
   std::set<std::string_view> seen;
@@ -224,7 +244,8 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<std::
     if (!seen.insert(name).second) fail(where, "tensor '{}' is given twice", name);
     order.push_back(&entry);
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) { return size_of(a->second.dtype()) > size_of(b->second.dtype()); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto* a, const auto* b) { return size_of(a->second.dtype()) > size_of(b->second.dtype()); });
 
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (!metadata.empty()) json["__metadata__"] = metadata;
@@ -232,7 +253,9 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<std::
   for (const auto* entry : order) {
     const auto& [name, t] = *entry;
     const std::int64_t end = offset + t.numel() * size_of(t.dtype());
-    json[name] = {{"dtype", type_for(t.dtype()).name}, {"shape", std::vector<std::int64_t>(t.shape().begin(), t.shape().end())}, {"data_offsets", {offset, end}}};
+    json[name] = {{"dtype", type_for(t.dtype()).name},
+                  {"shape", std::vector<std::int64_t>(t.shape().begin(), t.shape().end())},
+                  {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string header;

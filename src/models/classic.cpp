@@ -63,7 +63,9 @@ void load_folder(Context& ctx, const std::vector<Binding>& bindings, const std::
 std::vector<Binding> classic_bindings(Transformer& model) { return bind_names(parameters(model), transformer_rules); }
 std::vector<Binding> classic_bindings(Encoder& model) { return bind_names(parameters(model), encoder_rules); }
 
-void load_classic(Context& ctx, Transformer& model, const std::filesystem::path& folder) { load_folder(ctx, classic_bindings(model), folder); }
+void load_classic(Context& ctx, Transformer& model, const std::filesystem::path& folder) {
+  load_folder(ctx, classic_bindings(model), folder);
+}
 void load_classic(Context& ctx, Encoder& model, const std::filesystem::path& folder) { load_folder(ctx, classic_bindings(model), folder); }
 
 }  // namespace transformer

@@ -12,7 +12,9 @@ namespace transformer {
 namespace {
 
 // Matches `name` against a pattern that is a prefix up to a dot or the end; gives the number {i} stands for and the rest.
-struct Match { std::string number, rest; };
+struct Match {
+  std::string number, rest;
+};
 std::optional<Match> match(std::string_view pattern, std::string_view name) {
   Match m;
   while (!pattern.empty()) {

@@ -9,11 +9,23 @@
 namespace transformer {
 
 StackConfig TransformerConfig::stack(bool decoder) const {
-  return {.d_model = d_model, .heads = num_heads, .kv_heads = num_kv_heads, .d_ff = d_ff,
+  return {.d_model = d_model,
+          .heads = num_heads,
+          .kv_heads = num_kv_heads,
+          .d_ff = d_ff,
           .layers = decoder && num_decoder_layers >= 0 ? num_decoder_layers : num_layers,
-          .norm = norm_kind, .norm_place = norm, .norm_eps = norm_eps, .final_norm = norm == NormPlace::pre,
-          .feed_forward = activation, .causal = decoder, .cross_attention = decoder, .positions = positions, .max_positions = max_len,
-          .dropout = dropout, .attention_dropout = attention_dropout, .ffn_dropout = ffn_dropout};
+          .norm = norm_kind,
+          .norm_place = norm,
+          .norm_eps = norm_eps,
+          .final_norm = norm == NormPlace::pre,
+          .feed_forward = activation,
+          .causal = decoder,
+          .cross_attention = decoder,
+          .positions = positions,
+          .max_positions = max_len,
+          .dropout = dropout,
+          .attention_dropout = attention_dropout,
+          .ffn_dropout = ffn_dropout};
 }
 
 EmbeddedStack::EmbeddedStack(const TransformerConfig& c, bool decoder, std::int64_t vocabulary)
@@ -50,8 +62,14 @@ Tensor Transformer::encode(Context& ctx, const PairBatch& batch, StackTrace* tra
 
 Tensor Transformer::decode(Context& ctx, const PairBatch& batch, const Tensor& memory, StackTrace* trace) const {
   const Tensor x = decoder.embed(ctx, batch.target_ids, batch.target, &target_embedding());
-  return decoder.stack(ctx, {.x = x, .sequences = batch.target, .bias = batch.target_bias, .memory = memory, .memory_sequences = batch.source,
-                             .memory_bias = batch.source_bias}, trace);
+  return decoder.stack(ctx,
+                       {.x = x,
+                        .sequences = batch.target,
+                        .bias = batch.target_bias,
+                        .memory = memory,
+                        .memory_sequences = batch.source,
+                        .memory_bias = batch.source_bias},
+                       trace);
 }
 
 Tensor Transformer::logits(Context& ctx, const Tensor& hidden) const {
@@ -65,8 +83,8 @@ Tensor Transformer::operator()(Context& ctx, const PairBatch& batch, Transformer
 
 Tensor Transformer::loss(Context& ctx, const PairBatch& batch) const {
   const Tensor hidden = decode(ctx, batch, encode(ctx, batch));
-  return linear_cross_entropy(ctx, hidden, output ? output->weight : target_embedding().weight, output ? output->bias.tensor : Tensor(), batch.labels,
-                              {.label_smoothing = config.label_smoothing, .ignore = config.pad_id});
+  return linear_cross_entropy(ctx, hidden, output ? output->weight : target_embedding().weight, output ? output->bias.tensor : Tensor(),
+                              batch.labels, {.label_smoothing = config.label_smoothing, .ignore = config.pad_id});
 }
 
 }  // namespace transformer

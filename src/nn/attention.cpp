@@ -18,16 +18,26 @@ Attention::Attention(const StackConfig& c, bool is_cross)
 }
 
 Tensor Attention::operator()(Context& ctx, const Tensor& x, const AttentionCall& call) const {
-  AttentionOptions options{.queries = call.sequences, .keys = cross ? call.memory_sequences : call.sequences, .heads = heads,
-                           .kv_heads = kv_heads, .head_dim = head_dim, .scale = scale, .causal = causal, .window = window, .bias = call.bias,
-                           .relative_bias = call.relative_bias, .dropout = dropout, .weights = call.weights};
+  AttentionOptions options{.queries = call.sequences,
+                           .keys = cross ? call.memory_sequences : call.sequences,
+                           .heads = heads,
+                           .kv_heads = kv_heads,
+                           .head_dim = head_dim,
+                           .scale = scale,
+                           .causal = causal,
+                           .window = window,
+                           .bias = call.bias,
+                           .relative_bias = call.relative_bias,
+                           .dropout = dropout,
+                           .weights = call.weights};
   if (cross) {
     if (!call.memory.defined()) fail("attention", "cross-attention needs the encoder's output as memory");
     return out(ctx, cross_attention(ctx, q(ctx, x), kv(ctx, call.memory), options));
   }
-  Tensor h = qkv(ctx, x);  // [tokens, (heads + 2·kv_heads)·head_dim]
+  Tensor h = qkv(ctx, x);    // [tokens, (heads + 2·kv_heads)·head_dim]
   if (call.rope != nullptr)  // Q and K lie side by side: one turn for both
-    h = rope(ctx, h, call.position, *call.rope, {.heads = heads + kv_heads, .head_dim = head_dim, .rotary_dim = rotary_dim, .pairs = rope_pairs});
+    h = rope(ctx, h, call.position, *call.rope,
+             {.heads = heads + kv_heads, .head_dim = head_dim, .rotary_dim = rotary_dim, .pairs = rope_pairs});
   return out(ctx, self_attention(ctx, h, options));
 }
 

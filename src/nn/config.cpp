@@ -16,8 +16,9 @@ std::vector<std::pair<PositionKind, std::string_view>> names(PositionKind) {
 }
 
 std::vector<std::pair<FeedForwardKind, std::string_view>> names(FeedForwardKind) {
-  return {{FeedForwardKind::relu, "relu"},   {FeedForwardKind::gelu, "gelu"},             {FeedForwardKind::gelu_tanh, "gelu_tanh"}, {FeedForwardKind::silu, "silu"},
-          {FeedForwardKind::geglu, "geglu"}, {FeedForwardKind::geglu_tanh, "geglu_tanh"}, {FeedForwardKind::swiglu, "swiglu"}};
+  return {{FeedForwardKind::relu, "relu"},    {FeedForwardKind::gelu, "gelu"},   {FeedForwardKind::gelu_tanh, "gelu_tanh"},
+          {FeedForwardKind::silu, "silu"},    {FeedForwardKind::geglu, "geglu"}, {FeedForwardKind::geglu_tanh, "geglu_tanh"},
+          {FeedForwardKind::swiglu, "swiglu"}};
 }
 
 StackConfig StackConfig::resolved() const {
@@ -45,13 +46,16 @@ StackConfig StackConfig::resolved() const {
   }
   positive("head_dim", c.head_dim);
   if (kv_heads == 0) c.kv_heads = heads;
-  if (c.kv_heads < 0 || heads % c.kv_heads != 0) fail("StackConfig", "{} heads cannot be shared evenly by {} key/value heads", heads, kv_heads);
+  if (c.kv_heads < 0 || heads % c.kv_heads != 0)
+    fail("StackConfig", "{} heads cannot be shared evenly by {} key/value heads", heads, kv_heads);
   if (rotary_dim == 0) c.rotary_dim = c.head_dim;
   if (positions == PositionKind::rotary && (c.rotary_dim < 0 || c.rotary_dim % 2 != 0 || c.rotary_dim > c.head_dim))
     fail("StackConfig", "rotary positions turn pairs: rotary_dim must be even and at most head_dim {}, got {}", c.head_dim, c.rotary_dim);
   if (positions == PositionKind::relative && (relative_buckets < 4 || relative_max_distance <= relative_buckets / 2))
-    fail("StackConfig", "relative positions need 4 buckets or more and a max distance beyond half of them, got {} and {}", relative_buckets, relative_max_distance);
-  if (positions == PositionKind::sinusoidal && d_model % 2 != 0) fail("StackConfig", "sinusoidal positions need an even d_model, got {}", d_model);
+    fail("StackConfig", "relative positions need 4 buckets or more and a max distance beyond half of them, got {} and {}", relative_buckets,
+         relative_max_distance);
+  if (positions == PositionKind::sinusoidal && d_model % 2 != 0)
+    fail("StackConfig", "sinusoidal positions need an even d_model, got {}", d_model);
   if (order == BlockOrder::parallel && (norm_place != NormPlace::pre || cross_attention))
     fail("StackConfig", "parallel blocks are pre-norm and have no cross-attention");
   return c;

@@ -8,9 +8,12 @@ namespace transformer {
 Activation activation_of(FeedForwardKind kind) {
   switch (kind) {
     case FeedForwardKind::relu: return Activation::relu;
-    case FeedForwardKind::gelu: case FeedForwardKind::geglu: return Activation::gelu;
-    case FeedForwardKind::gelu_tanh: case FeedForwardKind::geglu_tanh: return Activation::gelu_tanh;
-    case FeedForwardKind::silu: case FeedForwardKind::swiglu: return Activation::silu;
+    case FeedForwardKind::gelu:
+    case FeedForwardKind::geglu: return Activation::gelu;
+    case FeedForwardKind::gelu_tanh:
+    case FeedForwardKind::geglu_tanh: return Activation::gelu_tanh;
+    case FeedForwardKind::silu:
+    case FeedForwardKind::swiglu: return Activation::silu;
   }
   return Activation::none;
 }

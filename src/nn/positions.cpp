@@ -40,7 +40,8 @@ std::int64_t relative_bucket(std::int64_t distance, bool bidirectional, std::int
   }
   const std::int64_t exact = buckets / 2;
   if (distance < exact) return bucket + distance;
-  const float ratio = std::log(static_cast<float>(distance) / static_cast<float>(exact)) / std::log(static_cast<float>(max_distance) / static_cast<float>(exact));
+  const float ratio = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
+      std::log(static_cast<float>(max_distance) / static_cast<float>(exact));
   return bucket + std::min(buckets - 1, exact + static_cast<std::int64_t>(ratio * static_cast<float>(buckets - exact)));
 }
 
@@ -50,7 +51,8 @@ std::vector<float> alibi_slopes(std::int64_t heads) {
   std::vector<float> slopes;
   for (std::int64_t i = 0; i < power; ++i) slopes.push_back(std::exp2(-8.0F * static_cast<float>(i + 1) / static_cast<float>(power)));
   // The remaining heads take every other slope of the sequence for twice as many heads.
-  for (std::int64_t i = 0; i < heads - power; ++i) slopes.push_back(std::exp2(-4.0F * static_cast<float>(2 * i + 1) / static_cast<float>(power)));
+  for (std::int64_t i = 0; i < heads - power; ++i)
+    slopes.push_back(std::exp2(-4.0F * static_cast<float>(2 * i + 1) / static_cast<float>(power)));
   return slopes;
 }
 
@@ -62,7 +64,8 @@ AddedPositions::AddedPositions(PositionKind position_kind, std::int64_t max_posi
 Tensor AddedPositions::operator()(Context& ctx, const Tensor& x, const Sequences& sequences) const {
   if (kind != PositionKind::learned && kind != PositionKind::sinusoidal) return x;
   if (sequences.longest() > positions)
-    fail("positions", "a sequence of {} tokens is longer than the {} positions of the table; raise max_positions", sequences.longest(), positions);
+    fail("positions", "a sequence of {} tokens is longer than the {} positions of the table; raise max_positions", sequences.longest(),
+         positions);
   if (kind == PositionKind::sinusoidal && !computed.defined()) computed = sinusoidal_table(ctx, positions, d);
   return add(ctx, x, embedding(ctx, position_ids(ctx, sequences), kind == PositionKind::learned ? table.tensor : computed));
 }
@@ -76,7 +79,8 @@ Tensor AttentionPositions::bias(Context& ctx, std::int64_t longest) const {
   if (config.positions == PositionKind::relative) {
     std::vector<std::int32_t> buckets;
     for (std::int64_t i = 0; i < width; ++i)
-      buckets.push_back(static_cast<std::int32_t>(relative_bucket(i - (longest - 1), !config.causal, config.relative_buckets, config.relative_max_distance)));
+      buckets.push_back(static_cast<std::int32_t>(
+          relative_bucket(i - (longest - 1), !config.causal, config.relative_buckets, config.relative_max_distance)));
     const Tensor by_distance = embedding(ctx, Tensor::from<std::int32_t>(ctx, {width}, buckets), relative, 1.0F, DType::float32);
     return transpose(ctx, by_distance, 0, 1);
   }

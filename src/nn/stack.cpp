@@ -34,10 +34,13 @@ Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) 
   if (in.x.rank() != 2 || in.x.dim(1) != config.d_model || in.x.dim(0) != in.sequences.total())
     fail("Stack", "x {} does not fit: expected [{} tokens, d_model {}]", in.x.shape(), in.sequences.total(), config.d_model);
   if (config.cross_attention && !in.memory.defined()) fail("Stack", "this decoder reads an encoder: memory is missing");
-  if (!config.cross_attention && in.memory.defined()) fail("Stack", "memory {} given, but this stack has no cross-attention", in.memory.shape());
-  if (in.sequences.total() == 0) fail("Stack", "the batch is empty ({} sequences, 0 tokens): expected one token or more", in.sequences.count());
+  if (!config.cross_attention && in.memory.defined())
+    fail("Stack", "memory {} given, but this stack has no cross-attention", in.memory.shape());
+  if (in.sequences.total() == 0)
+    fail("Stack", "the batch is empty ({} sequences, 0 tokens): expected one token or more", in.sequences.count());
   const std::int64_t longest = in.sequences.longest();
-  AttentionCall self{.sequences = in.sequences, .bias = in.bias, .relative_bias = positions.bias(ctx, longest), .rope = positions.rope(ctx, longest)};
+  AttentionCall self{
+      .sequences = in.sequences, .bias = in.bias, .relative_bias = positions.bias(ctx, longest), .rope = positions.rope(ctx, longest)};
   if (self.rope != nullptr) self.position = position_ids(ctx, in.sequences);
   AttentionCall cross{.sequences = in.sequences, .memory = in.memory, .memory_sequences = in.memory_sequences, .bias = in.memory_bias};
 

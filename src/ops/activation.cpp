@@ -40,7 +40,8 @@ Tensor activate(Context& ctx, Activation kind, const Tensor& x) {
 
 Tensor gated(Context& ctx, Activation kind, const Tensor& x) {
   check_float(ctx, "gated", "x", x);
-  if (x.rank() == 0 || x.dim(-1) % 2 != 0) fail("gated", "x {} must end in an even size: expected [..., 2·h], gate and up side by side", x.shape());
+  if (x.rank() == 0 || x.dim(-1) % 2 != 0)
+    fail("gated", "x {} must end in an even size: expected [..., 2·h], gate and up side by side", x.shape());
   Tensor y = Tensor::empty(ctx, x.shape().with_back(x.dim(-1) / 2), x.dtype());
   kernels(ctx).gated(ctx, kind, x, y);
   return record(ctx, y, {x}, [x = x.detach(), kind](Context& ctx, const Tensor& dy, Slots& in) {

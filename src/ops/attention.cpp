@@ -44,7 +44,8 @@ void check_tokens(Context& ctx, std::string_view op, std::string_view name, cons
   check_float(ctx, op, name, t);
   if (t.rank() < 2 || t.cols() != heads * head_dim)
     fail(op, "{} is {}: expected [{}, {}], that is {} heads of {}", name, t.shape(), sequences.total(), heads * head_dim, heads, head_dim);
-  if (t.rows() != sequences.total()) fail(op, "{} {} has {} tokens, but its sequences have {}", name, t.shape(), t.rows(), sequences.total());
+  if (t.rows() != sequences.total())
+    fail(op, "{} {} has {} tokens, but its sequences have {}", name, t.shape(), t.rows(), sequences.total());
 }
 
 void check_dtype(std::string_view op, std::string_view name, const Tensor& t, const Tensor& q) {
@@ -57,11 +58,18 @@ struct Call {
   Tensor q, k, v, out, lse;  // lse: float32 [heads, query tokens]
 
   Call(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions& o)
-      : args{.queries = o.queries, .keys = o.keys, .heads = o.heads, .kv_heads = kv_heads_of(o), .head_dim = o.head_dim,
-             .scale = o.scale != 0.0F ? o.scale : 1.0F / std::sqrt(static_cast<float>(o.head_dim)), .causal = o.causal, .window = o.window,
-             .bias = o.bias.detach(), .relative_bias = o.relative_bias.detach(), .dropout = {}},
-        q(q.detach()), k(k.detach()), v(v.detach()),
-        out(Tensor::empty(ctx, q.shape(), q.dtype())),
+      : args{.queries = o.queries,
+             .keys = o.keys,
+             .heads = o.heads,
+             .kv_heads = kv_heads_of(o),
+             .head_dim = o.head_dim,
+             .scale = o.scale != 0.0F ? o.scale : 1.0F / std::sqrt(static_cast<float>(o.head_dim)),
+             .causal = o.causal,
+             .window = o.window,
+             .bias = o.bias.detach(),
+             .relative_bias = o.relative_bias.detach(),
+             .dropout = {}},
+        q(q.detach()), k(k.detach()), v(v.detach()), out(Tensor::empty(ctx, q.shape(), q.dtype())),
         lse(Tensor::empty(ctx, {o.heads, o.queries.total()})) {
     args.dropout = dropout_args(ctx, "attention", o.dropout);
     Tensor weights;
@@ -98,7 +106,8 @@ Tensor attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v
   const Call call(ctx, q, k, v, options);
   if (!records(ctx, {q, k, v, options.bias, options.relative_bias})) return call.out;
   return record(ctx, call.out, {q, k, v, options.bias, options.relative_bias}, [call](Context& ctx, const Tensor& dy, Slots& in) {
-    const Tensor dq = like_if(ctx, in[0].needed(), call.q), dk = like_if(ctx, in[1].needed(), call.k), dv = like_if(ctx, in[2].needed(), call.v);
+    const Tensor dq = like_if(ctx, in[0].needed(), call.q), dk = like_if(ctx, in[1].needed(), call.k),
+                 dv = like_if(ctx, in[2].needed(), call.v);
     call.backward(ctx, dy, dq, dk, dv, in[3], in[4]);
     if (dq.defined()) in[0].add(ctx, dq);
     if (dk.defined()) in[1].add(ctx, dk);
@@ -112,13 +121,15 @@ Tensor self_attention(Context& ctx, const Tensor& qkv, const AttentionOptions& g
   check_options(ctx, "self_attention", options);
   const std::int64_t kv_heads = kv_heads_of(options), q_cols = options.heads * options.head_dim, kv_cols = kv_heads * options.head_dim;
   check_tokens(ctx, "self_attention", "qkv", qkv, options.queries, options.heads + 2 * kv_heads, options.head_dim);
-  const Call call(ctx, qkv.column_block(0, q_cols), qkv.column_block(q_cols, kv_cols), qkv.column_block(q_cols + kv_cols, kv_cols), options);
+  const Call call(ctx, qkv.column_block(0, q_cols), qkv.column_block(q_cols, kv_cols), qkv.column_block(q_cols + kv_cols, kv_cols),
+                  options);
   if (!records(ctx, {qkv, options.bias, options.relative_bias})) return call.out;
   return record(ctx, call.out, {qkv, options.bias, options.relative_bias},
                 [call, q_cols, kv_cols, shape = qkv.shape()](Context& ctx, const Tensor& dy, Slots& in) {
     Tensor dqkv;
     if (in[0].needed()) dqkv = Tensor::empty(ctx, shape, call.q.dtype());
-    call.backward(ctx, dy, columns(dqkv, 0, q_cols), columns(dqkv, q_cols, kv_cols), columns(dqkv, q_cols + kv_cols, kv_cols), in[1], in[2]);
+    call.backward(ctx, dy, columns(dqkv, 0, q_cols), columns(dqkv, q_cols, kv_cols), columns(dqkv, q_cols + kv_cols, kv_cols), in[1],
+                  in[2]);
     if (in[0].needed()) in[0].add(ctx, dqkv);
   });
 }

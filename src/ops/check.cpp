@@ -4,7 +4,8 @@ namespace transformer {
 
 void check_operand(Context& ctx, std::string_view op, std::string_view name, const Tensor& t) {
   if (!t.defined()) fail(op, "{} is undefined", name);
-  if (t.device() != ctx.device()) fail(op, "{} {} is on {}, but the context runs on {}; move it there first", name, t.shape(), t.device(), ctx.device());
+  if (t.device() != ctx.device())
+    fail(op, "{} {} is on {}, but the context runs on {}; move it there first", name, t.shape(), t.device(), ctx.device());
 }
 
 void check_float(Context& ctx, std::string_view op, std::string_view name, const Tensor& t) {

@@ -24,7 +24,8 @@ std::int64_t count_targets(Context& ctx, std::string_view op, const Tensor& targ
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto t = static_cast<std::int64_t>(values[i]);
       if (t == options.ignore) continue;
-      if (t < 0 || t >= vocab) fail(op, "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, vocab, options.ignore);
+      if (t < 0 || t >= vocab)
+        fail(op, "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, vocab, options.ignore);
       ++counted;
     }
     return counted;
@@ -94,7 +95,8 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
   check_matrix(ctx, op, "weight", weight);
   const std::int64_t n = x.dim(0), vocab = weight.dim(0);
   if (x.dim(1) != weight.dim(1)) fail(op, "x {} does not fit weight {}: expected x [n, {}]", x.shape(), weight.shape(), weight.dim(1));
-  if (bias.defined() && bias.shape() != Shape{vocab}) fail(op, "bias {} does not fit weight {}: expected [{}]", bias.shape(), weight.shape(), vocab);
+  if (bias.defined() && bias.shape() != Shape{vocab})
+    fail(op, "bias {} does not fit weight {}: expected [{}]", bias.shape(), weight.shape(), vocab);
   if (bias.defined() && bias.device() != ctx.device()) fail(op, "bias is on {}, the context on {}", bias.device(), ctx.device());
   if (bias.defined() && bias.dtype() != x.dtype() && bias.dtype() != DType::float32)
     fail(op, "bias is {}: expected float32 or {}, the type of x", bias.dtype(), x.dtype());
@@ -120,8 +122,8 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
   for (std::int64_t begin = 0; begin < n; begin += chunk) {
     const std::int64_t rows = std::min(chunk, n - begin);
     const bool accumulate = begin > 0;
-    const Tensor x_chunk = x.row_block(begin, rows);    // [rows, d]
-    Tensor logits = room.row_block(0, rows);            // [rows, vocab], then their gradient
+    const Tensor x_chunk = x.row_block(begin, rows);  // [rows, d]
+    Tensor logits = room.row_block(0, rows);          // [rows, vocab], then their gradient
     Tensor losses_chunk = losses.row_block(begin, rows);
     kernels(ctx).matmul(ctx, x_chunk, w, logits, {.transpose_b = true, .bias = bias.detach()});
     kernels(ctx).cross_entropy(ctx, logits, targets.row_block(begin, rows), options.ignore, options.label_smoothing, recorded,

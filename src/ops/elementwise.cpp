@@ -92,17 +92,18 @@ Tensor mul(Context& ctx, const Tensor& a, const Tensor& b) {
   return record(ctx, apply(ctx, Binary::mul, x, z), {a, b},
                 [x = has_gradient(b) ? x : Tensor(), z = has_gradient(a) ? z : Tensor(), to_a = a.shape(), to_b = b.shape()](
                     Context& ctx, const Tensor& dy, Slots& in) {
-                  const Tensor g = contiguous(ctx, dy);
-                  if (in[0].needed()) add_summed(ctx, in[0], to_a, apply(ctx, Binary::mul, g, z));
-                  if (in[1].needed()) add_summed(ctx, in[1], to_b, apply(ctx, Binary::mul, g, x));
-                });
+    const Tensor g = contiguous(ctx, dy);
+    if (in[0].needed()) add_summed(ctx, in[0], to_a, apply(ctx, Binary::mul, g, z));
+    if (in[1].needed()) add_summed(ctx, in[1], to_b, apply(ctx, Binary::mul, g, x));
+  });
 }
 
 Tensor div(Context& ctx, const Tensor& a, const Tensor& b) {
   check_pair(ctx, "div", a, b);
   const Tensor z = contiguous(ctx, b.detach());
   const Tensor y = apply(ctx, Binary::div, contiguous(ctx, a.detach()), z);
-  return record(ctx, y, {a, b}, [z, y = has_gradient(b) ? y : Tensor(), to_a = a.shape(), to_b = b.shape()](Context& ctx, const Tensor& dy, Slots& in) {
+  return record(ctx, y, {a, b},
+                [z, y = has_gradient(b) ? y : Tensor(), to_a = a.shape(), to_b = b.shape()](Context& ctx, const Tensor& dy, Slots& in) {
     const Tensor g = apply(ctx, Binary::div, contiguous(ctx, dy), z);  // da = dy/b, db = -dy/b · y
     if (in[0].needed()) add_summed(ctx, in[0], to_a, g);
     if (in[1].needed()) add_summed(ctx, in[1], to_b, apply(ctx, Binary::mul, g, y), -1.0F);

@@ -17,7 +17,8 @@ void check_linear(Context& ctx, const Tensor& x, const Tensor& weight, const Ten
     fail("linear", "x {} does not fit weight {}: expected x [..., {}]", x.shape(), weight.shape(), weight.dim(1));
   if (!bias.defined()) return;
   check_float(ctx, "linear", "bias", bias);
-  if (bias.shape() != Shape{weight.dim(0)}) fail("linear", "bias {} does not fit weight {}: expected [{}]", bias.shape(), weight.shape(), weight.dim(0));
+  if (bias.shape() != Shape{weight.dim(0)})
+    fail("linear", "bias {} does not fit weight {}: expected [{}]", bias.shape(), weight.shape(), weight.dim(0));
 }
 
 Unary as_unary(Activation a) {
@@ -42,13 +43,15 @@ Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor&
   const bool recorded = records(ctx, {x, weight, bias});
   const bool fused = activation == Activation::none || activation == Activation::relu || !recorded;
   Tensor before = fused ? flat : Tensor::like(ctx, flat);
-  kernels(ctx).matmul(ctx, as_matrix(x), w, before, {.transpose_b = true, .bias = bias.detach(), .activation = fused ? activation : Activation::none});
+  kernels(ctx).matmul(ctx, as_matrix(x), w, before,
+                      {.transpose_b = true, .bias = bias.detach(), .activation = fused ? activation : Activation::none});
   if (!fused) kernels(ctx).unary(ctx, as_unary(activation), before, flat);
   if (drop.p > 0.0F) kernels(ctx).dropout(ctx, flat, drop, flat);
   if (!recorded) return y;
 
-  return record(ctx, y, {x, weight, bias}, [x = as_matrix(x), w, before = activation == Activation::none ? Tensor() : before, activation,
-                                            drop](Context& ctx, const Tensor& dy, Slots& in) {
+  return record(ctx, y, {x, weight, bias},
+                [x = as_matrix(x), w, before = activation == Activation::none ? Tensor() : before, activation, drop](
+                    Context& ctx, const Tensor& dy, Slots& in) {
     Tensor dz = as_matrix(dy);  // gradient before dropout and activation
     if (activation == Activation::relu) {
       // A value that is zero after relu and dropout was negative or dropped: no gradient either way.
@@ -104,7 +107,9 @@ Tensor expand(Context& ctx, const Tensor& x, const Shape& shape) {
 
 // The product of matrices or of equally long batches of them.
 Tensor multiply(Context& ctx, const Tensor& a, const Tensor& b, bool ta, bool tb, const Shape& shape) {
-  auto batch = [](const Tensor& t) { return t.rank() <= 3 ? t.detach() : t.view({t.numel() / std::max<std::int64_t>(1, t.dim(-2) * t.dim(-1)), t.dim(-2), t.dim(-1)}); };
+  auto batch = [](const Tensor& t) {
+    return t.rank() <= 3 ? t.detach() : t.view({t.numel() / std::max<std::int64_t>(1, t.dim(-2) * t.dim(-1)), t.dim(-2), t.dim(-1)});
+  };
   Tensor c = Tensor::empty(ctx, shape, a.dtype());
   Tensor flat = batch(c);
   kernels(ctx).matmul(ctx, batch(a), batch(b), flat, {.transpose_a = ta, .transpose_b = tb});
@@ -135,8 +140,8 @@ Tensor matmul(Context& ctx, const Tensor& a, const Tensor& b, bool transpose_a, 
   const std::int64_t m = a.dim(transpose_a ? -1 : -2), k = a.dim(transpose_a ? -2 : -1);
   const std::int64_t n = b.dim(transpose_b ? -2 : -1), k_b = b.dim(transpose_b ? -1 : -2);
   if (k != k_b)
-    fail("matmul", "a {}{} and b {}{} do not fit: the inner sizes {} and {} differ", a.shape(), transpose_a ? " (transposed)" : "", b.shape(),
-         transpose_b ? " (transposed)" : "", k, k_b);
+    fail("matmul", "a {}{} and b {}{} do not fit: the inner sizes {} and {} differ", a.shape(), transpose_a ? " (transposed)" : "",
+         b.shape(), transpose_b ? " (transposed)" : "", k, k_b);
   auto leading = [](const Tensor& t) { return Shape(std::span(t.shape().begin(), static_cast<std::size_t>(t.rank() - 2))); };
   const Shape batch = Shape::broadcast("matmul", leading(a), leading(b));
   auto full = [&](std::int64_t rows, std::int64_t cols) {

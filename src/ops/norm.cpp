@@ -14,7 +14,8 @@ Kernels::NormArgs checked_norm(Context& ctx, std::string_view op, const Tensor& 
     if (!t.defined()) return;
     check_float(ctx, op, name, t);
     if (t.shape() != Shape{x.cols()}) fail(op, "{} {} does not fit x {}: expected [{}]", name, t.shape(), x.shape(), x.cols());
-    if (t.dtype() != DType::float32 && t.dtype() != x.dtype()) fail(op, "{} is {}, expected float32 or the {} of x", name, t.dtype(), x.dtype());
+    if (t.dtype() != DType::float32 && t.dtype() != x.dtype())
+      fail(op, "{} is {}, expected float32 or the {} of x", name, t.dtype(), x.dtype());
   };
   check_parameter("weight", o.weight);
   check_parameter("bias", o.bias);
@@ -37,7 +38,9 @@ DropoutArgs checked_dropout(Context& ctx, std::string_view op, const Tensor& x, 
 }
 
 // What backward needs of the rows: float32 [rows], undefined when nothing is recorded.
-struct Statistics { Tensor mean, rstd; };
+struct Statistics {
+  Tensor mean, rstd;
+};
 Statistics statistics(Context& ctx, bool recorded, const Tensor& x, NormKind kind) {
   if (!recorded) return {};
   return {kind == NormKind::layer_norm ? Tensor::empty(ctx, {x.rows()}) : Tensor(), Tensor::empty(ctx, {x.rows()})};

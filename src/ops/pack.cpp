@@ -36,7 +36,9 @@ Packing packing(Context& ctx, const Tensor& mask) {
   check_operand(ctx, "packing", "mask", mask);
   if (mask.rank() != 2) fail("packing", "mask {} must be [batch, longest]", mask.shape());
   if (!mask.is_contiguous()) fail("packing", "mask {} must be contiguous", mask.shape());
-  auto with = [&]<class T>() { return from_flags(ctx, mask.dim(0), mask.dim(1), [p = mask.data<T>()](std::int64_t i) { return p[i] != 0; }); };
+  auto with = [&]<class T>() {
+    return from_flags(ctx, mask.dim(0), mask.dim(1), [p = mask.data<T>()](std::int64_t i) { return p[i] != 0; });
+  };
   switch (mask.dtype()) {
     case DType::int64: return with.operator()<std::int64_t>();
     case DType::int32: return with.operator()<std::int32_t>();
@@ -69,7 +71,8 @@ Tensor pack(Context& ctx, const Tensor& x, const Packing& p) {
 
 Tensor unpack(Context& ctx, const Tensor& x, const Packing& p) {
   check_float(ctx, "unpack", "x", x);
-  if (x.rank() != 2 || x.dim(0) != p.sequences.total()) fail("unpack", "x {} does not fit: expected [{}, d]", x.shape(), p.sequences.total());
+  if (x.rank() != 2 || x.dim(0) != p.sequences.total())
+    fail("unpack", "x {} does not fit: expected [{}, d]", x.shape(), p.sequences.total());
   return record(ctx, scatter(ctx, x, p), {x}, [p](Context& ctx, const Tensor& dy, Slots& in) {
     Tensor dx = Tensor::empty(ctx, {p.sequences.total(), dy.dim(2)}, dy.dtype());
     kernels(ctx).embedding(ctx, p.index, dy.view({p.batch * p.longest, dy.dim(2)}), 1.0F, dx);

@@ -8,7 +8,8 @@ namespace transformer {
 namespace {
 
 std::int64_t count_patches(std::string_view op, std::int64_t size, std::int64_t patch, std::int64_t stride) {
-  if (patch < 1 || stride < 0) fail(op, "a patch of size {} and stride {} is none: sizes start at 1, strides at 0 (as large as the patch)", patch, stride);
+  if (patch < 1 || stride < 0)
+    fail(op, "a patch of size {} and stride {} is none: sizes start at 1, strides at 0 (as large as the patch)", patch, stride);
   if (size < patch) fail(op, "a patch of size {} does not fit into {}", patch, size);
   return (size - patch) / (stride == 0 ? patch : stride) + 1;
 }
@@ -28,14 +29,18 @@ Tensor cut(Context& ctx, const Tensor& x, const Shape& extent, Kernels::PatchArg
 
 }  // namespace
 
-std::int64_t patch_count(std::int64_t size, std::int64_t patch, std::int64_t stride) { return count_patches("patch_count", size, patch, stride); }
+std::int64_t patch_count(std::int64_t size, std::int64_t patch, std::int64_t stride) {
+  return count_patches("patch_count", size, patch, stride);
+}
 
 Tensor patchify(Context& ctx, const Tensor& images, Patches p) {
   check_float(ctx, "patchify", "images", images);
   if (images.rank() != 4) fail("patchify", "images {} must have four dimensions [n, channels, height, width]", images.shape());
   const std::int64_t down = count_patches("patchify", images.dim(2), p.height, p.stride_y);
   const std::int64_t across = count_patches("patchify", images.dim(3), p.width, p.stride_x);
-  auto uneven = [](std::int64_t size, std::int64_t patch, std::int64_t stride) { return (stride == 0 || stride == patch) && size % patch != 0; };
+  auto uneven = [](std::int64_t size, std::int64_t patch, std::int64_t stride) {
+    return (stride == 0 || stride == patch) && size % patch != 0;
+  };
   if (uneven(images.dim(2), p.height, p.stride_y) || uneven(images.dim(3), p.width, p.stride_x))
     fail("patchify", "patches of {} x {} do not cover images {} exactly: resize or crop them first", p.height, p.width, images.shape());
   return cut(ctx, images, images.shape(), {.height = p.height, .width = p.width, .stride_y = p.stride_y, .stride_x = p.stride_x},

@@ -7,7 +7,8 @@ namespace transformer {
 
 void fill_uniform(Context& ctx, Tensor& t, float low, float high) {
   check_float(ctx, "random", "tensor", t);
-  if (t.dtype() != DType::float32 || !t.is_contiguous()) fail("random", "needs a contiguous float32 tensor, got {} {}", t.dtype(), t.shape());
+  if (t.dtype() != DType::float32 || !t.is_contiguous())
+    fail("random", "needs a contiguous float32 tensor, got {} {}", t.dtype(), t.shape());
   kernels(ctx).uniform(ctx, ctx.random().next(), low, high, t);
 }
 

@@ -11,7 +11,9 @@ namespace transformer {
 namespace {
 
 // The shapes of a result: with size 1 along the reduced axes, and as returned.
-struct Reduced { Shape kept, shape; };
+struct Reduced {
+  Shape kept, shape;
+};
 
 Reduced reduced(const char* op, const Shape& x, const std::vector<int>& axes, bool keep) {
   std::vector<bool> gone(static_cast<std::size_t>(x.rank()), axes.empty());
@@ -84,7 +86,8 @@ Tensor first_maximum(Context& ctx, const Tensor& x, const Tensor& y) {
   Shape part = x.shape();
   for (int i = 0; i < part.rank(); ++i)
     if (y.dim(i) == part[i]) part[i] = 1;
-  if (part.numel() > limit) fail("max", "the gradient of a maximum over {} elements of x {} is not supported: at most {}", part.numel(), x.shape(), limit);
+  if (part.numel() > limit)
+    fail("max", "the gradient of a maximum over {} elements of x {} is not supported: at most {}", part.numel(), x.shape(), limit);
   std::vector<float> positions(static_cast<std::size_t>(part.numel()));
   std::iota(positions.begin(), positions.end(), 0.0F);
 

@@ -17,17 +17,24 @@ Kernels::RopeArgs checked_rope(Context& ctx, const Tensor& x, const Tensor& posi
   check_operand(ctx, "rope", "sin", table.sin);
   const std::int64_t rotary = o.rotary_dim == 0 ? o.head_dim : o.rotary_dim;
   if (o.heads < 0 || o.head_dim < 1) fail("rope", "heads {} and head_dim {} must be positive", o.heads, o.head_dim);
-  if (rotary < 0 || rotary > o.head_dim || rotary % 2 != 0) fail("rope", "rotary_dim {} must be even and at most head_dim {}", rotary, o.head_dim);
+  if (rotary < 0 || rotary > o.head_dim || rotary % 2 != 0)
+    fail("rope", "rotary_dim {} must be even and at most head_dim {}", rotary, o.head_dim);
   if (x.rank() == 0 || x.cols() < o.heads * o.head_dim)
-    fail("rope", "x {} is too narrow for {} heads of {}: expected [tokens, {} or more]", x.shape(), o.heads, o.head_dim, o.heads * o.head_dim);
+    fail("rope", "x {} is too narrow for {} heads of {}: expected [tokens, {} or more]", x.shape(), o.heads, o.head_dim,
+         o.heads * o.head_dim);
   if (position.dtype() != DType::int32 || position.shape() != Shape{x.rows()})
     fail("rope", "position {} {} does not fit x {}: expected int32 [{}]", position.shape(), position.dtype(), x.shape(), x.rows());
   for (const Tensor& t : {table.cos, table.sin})
     if (t.dtype() != DType::float32 || t.rank() != 2 || t.dim(1) != rotary / 2 || t.shape() != table.cos.shape())
       fail("rope", "tables cos {} {} and sin {} {} do not fit rotary_dim {}: expected float32 [positions, {}]", table.cos.shape(),
            table.cos.dtype(), table.sin.shape(), table.sin.dtype(), rotary, rotary / 2);
-  return {.heads = o.heads, .head_dim = o.head_dim, .rotary_dim = rotary, .pairs = o.pairs,
-          .cos = table.cos.detach(), .sin = table.sin.detach(), .position = position.detach()};
+  return {.heads = o.heads,
+          .head_dim = o.head_dim,
+          .rotary_dim = rotary,
+          .pairs = o.pairs,
+          .cos = table.cos.detach(),
+          .sin = table.sin.detach(),
+          .position = position.detach()};
 }
 
 }  // namespace
@@ -41,7 +48,8 @@ RopeTable rope_table(Context& ctx, std::int64_t positions, std::int64_t rotary_d
   sin.reserve(cos.capacity());
   for (std::int64_t p = 0; p < positions; ++p)
     for (std::int64_t i = 0; i < half; ++i) {  // float64: the angles grow with the position, their errors too
-      const double angle = static_cast<double>(p) * std::pow(static_cast<double>(base), -2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim));
+      const double angle = static_cast<double>(p) *
+          std::pow(static_cast<double>(base), -2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim));
       cos.push_back(static_cast<float>(std::cos(angle)));
       sin.push_back(static_cast<float>(std::sin(angle)));
     }

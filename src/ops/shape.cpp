@@ -57,7 +57,8 @@ Tensor reshape(Context& ctx, const Tensor& x, const Shape& shape) {
   if (to == x.shape()) return x;
   const bool view = x.is_contiguous() || to.back() == x.cols();
   const Tensor y = (view ? x.detach() : contiguous(ctx, x.detach())).view(to);
-  return record(ctx, y, {x}, [from = x.shape()](Context& ctx, const Tensor& dy, Slots& in) { in[0].add(ctx, contiguous(ctx, dy).view(from)); });
+  return record(ctx, y, {x},
+                [from = x.shape()](Context& ctx, const Tensor& dy, Slots& in) { in[0].add(ctx, contiguous(ctx, dy).view(from)); });
 }
 
 Tensor permute(Context& ctx, const Tensor& x, const std::vector<int>& axes) {
@@ -121,7 +122,8 @@ Tensor concat(Context& ctx, const std::vector<Tensor>& tensors, int axis) {
     Shape others = t.shape();
     if (others.rank() == shape.rank()) others[at] = shape[at];
     if (others != shape) fail("concat", "{} and {} differ in more than axis {}", first.shape(), t.shape(), axis);
-    if (t.dtype() != first.dtype()) fail("concat", "{} is {} and {} is {}: cast one of them", first.shape(), first.dtype(), t.shape(), t.dtype());
+    if (t.dtype() != first.dtype())
+      fail("concat", "{} is {} and {} is {}: cast one of them", first.shape(), first.dtype(), t.shape(), t.dtype());
     shape[at] += t.dim(at);
   }
   Tensor y = Tensor::empty(ctx, shape, first.dtype());

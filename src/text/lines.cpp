@@ -24,7 +24,7 @@ std::string in_words(int error) { return std::generic_category().message(error);
 int open_for_reading(const std::string& path) {
   const int file = path == "-" ? dup(STDIN_FILENO) : open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) fail(name_of(path), "cannot open: {}", in_words(errno));
-  struct stat about{};
+  struct stat about {};
   if (fstat(file, &about) == 0 && S_ISDIR(about.st_mode)) {
     close(file);
     fail(name_of(path), "cannot read: it is a folder");

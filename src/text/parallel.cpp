@@ -12,7 +12,8 @@ namespace {
 constexpr std::string_view where = "parallel text";
 
 std::int64_t count_rest(LineReader& reader) {
-  for (std::string line; reader.next(line);) {}
+  for (std::string line; reader.next(line);) {
+  }
   return reader.number();
 }
 
@@ -20,7 +21,9 @@ std::int64_t count_rest(LineReader& reader) {
 
 PairSource read_pairs(const std::string& source, const std::string& target) {
   if (source == "-" && target == "-") fail(where, "source and target cannot both be read from standard input");
-  struct Files { LineReader source, target; };
+  struct Files {
+    LineReader source, target;
+  };
   return [files = std::make_shared<Files>(Files{LineReader(source), LineReader(target)})](std::string& source, std::string& target) {
     const bool more_source = files->source.next(source), more_target = files->target.next(target);
     if (more_source != more_target) {
@@ -28,8 +31,7 @@ PairSource read_pairs(const std::string& source, const std::string& target) {
       fail(where, "{} has {} lines and {} has {}: they must have the same number, line by line", files->source.path(), source_lines,
            files->target.path(), target_lines);
     }
-    if (!more_source && files->source.number() == 0)
-      fail(where, "{} and {} are empty", files->source.path(), files->target.path());
+    if (!more_source && files->source.number() == 0) fail(where, "{} and {} are empty", files->source.path(), files->target.path());
     return more_source;
   };
 }
@@ -49,7 +51,11 @@ PairSource read_tsv(const std::string& path) {
 }
 
 LineSource lines_of(PairSource pairs, PairSide side) {
-  struct State { PairSource pairs; std::string source, target; bool target_waits = false; };
+  struct State {
+    PairSource pairs;
+    std::string source, target;
+    bool target_waits = false;
+  };
   return [side, state = std::make_shared<State>(State{std::move(pairs), {}, {}})](std::string& line) {
     auto& [next, source, target, target_waits] = *state;
     const bool second = target_waits;
@@ -85,7 +91,8 @@ void PairDataset::add(std::span<const std::int32_t> source, std::span<const std:
 PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_tokenizer, const Tokenizer& target_tokenizer,
                               const PairFilter& filter, PairReport& report, int threads) {
   if (filter.max_length < 0) fail(where, "max_length is {}, must not be negative", filter.max_length);
-  if (filter.max_ratio != 0.0 && !(filter.max_ratio >= 1.0)) fail(where, "max_ratio is {}, must be 0 (any) or at least 1", filter.max_ratio);
+  if (filter.max_ratio != 0.0 && !(filter.max_ratio >= 1.0))
+    fail(where, "max_ratio is {}, must be 0 (any) or at least 1", filter.max_ratio);
   if (threads <= 0) threads = hardware_threads();
   PairDataset data(source_tokenizer, target_tokenizer);
   report = {};
@@ -116,7 +123,8 @@ PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_t
       report.invalid_utf8 += pair.replaced;
       if (shorter == 0) ++report.empty;
       else if (filter.max_length != 0 && longer > filter.max_length) ++report.too_long;
-      else if (filter.max_ratio != 0.0 && static_cast<double>(longer) > filter.max_ratio * static_cast<double>(shorter)) ++report.unbalanced;
+      else if (filter.max_ratio != 0.0 && static_cast<double>(longer) > filter.max_ratio * static_cast<double>(shorter))
+        ++report.unbalanced;
       else data.add(pair.source, pair.target);
     }
   }
@@ -135,9 +143,7 @@ PairDataset PairDataset::load(const std::string& source, const std::string& targ
 
 std::uint64_t PairDataset::fingerprint() const {
   std::uint64_t hash = 0;
-  const auto mix = [&](std::int64_t value) {
-    hash = std::rotl((hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15U, 29);
-  };
+  const auto mix = [&](std::int64_t value) { hash = std::rotl((hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15U, 29); };
   for (const std::int32_t id : {source_eos_, target_bos_, target_eos_}) mix(id);
   for (const Side* side : {&source_, &target_}) {
     mix(side->count());

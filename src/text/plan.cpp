@@ -44,7 +44,8 @@ void sort_buckets(std::vector<Pair>& order, std::int64_t max_tokens) {
 
 }  // namespace
 
-std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::int64_t max_tokens, std::uint64_t seed, std::int64_t epoch) {
+std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::int64_t max_tokens, std::uint64_t seed,
+                                                  std::int64_t epoch) {
   if (max_tokens < 1) fail(where, "max_tokens is {}, must be at least 1", max_tokens);
   if (epoch < 0 || epoch > 0xFFFFFFFF) fail(where, "there is no epoch {}", epoch);
   // Steps of the training draw from streams of the same seed; their ops are counted from 0 and never come up here.

@@ -111,7 +111,8 @@ std::vector<std::string> collect(const LineSource& source, std::size_t limit) {
     if (!is_valid_utf8(line)) line = sanitize_utf8(line, ignored);
     for (std::string_view rest = line; !rest.empty();) {
       const std::size_t bytes = cut(rest);
-      const std::uint64_t place = seen < limit ? seen : (std::uint64_t{random.bits(2 * seen)} << 32 | random.bits(2 * seen + 1)) % (seen + 1);
+      const std::uint64_t place = seen < limit ? seen
+                                               : (std::uint64_t{random.bits(2 * seen)} << 32 | random.bits(2 * seen + 1)) % (seen + 1);
       if (place == lines.size()) lines.emplace_back(rest.substr(0, bytes));
       else if (place < limit) lines[place] = rest.substr(0, bytes);
       ++seen;
@@ -134,7 +135,10 @@ Arguments arguments_of(const SentencePieceOptions& options) {
           {"seed_sentencepiece_size", std::to_string(options.seed_pieces)},
           {"max_sentence_length", std::to_string(longest_line)},
           {"num_threads", "16"},  // sums are split among them: another number is another model
-          {"pad_id", "0"}, {"unk_id", "1"}, {"bos_id", "2"}, {"eos_id", "3"},
+          {"pad_id", "0"},
+          {"unk_id", "1"},
+          {"bos_id", "2"},
+          {"eos_id", "3"},
           {"minloglevel", "2"}};  // errors only
 }
 

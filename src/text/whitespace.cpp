@@ -118,8 +118,7 @@ TokenizerPtr load_whitespace(const std::filesystem::path& path) {
     if (const auto [other, is_new] = lines.emplace(word, reader.number()); !is_new)
       fail(path.string(), "line {} repeats '{}' of line {}", reader.number(), word, other->second);
   }
-  if (words.size() < whitespace_specials.size())
-    fail(path.string(), "the first lines must be {}", listed(whitespace_specials));
+  if (words.size() < whitespace_specials.size()) fail(path.string(), "the first lines must be {}", listed(whitespace_specials));
   return std::make_shared<WhitespaceTokenizer>(std::move(words));
 }
 

@@ -36,7 +36,8 @@ Adam::Adam(Context& ctx, const std::vector<NamedParameter>& parameters, const Ad
 
 Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& options) : options_(options) {
   auto fraction = [](float beta) { return beta >= 0.0F && beta < 1.0F; };
-  if (!fraction(options.beta1) || !fraction(options.beta2)) fail("Adam", "betas are {} and {}: expected values in [0, 1)", options.beta1, options.beta2);
+  if (!fraction(options.beta1) || !fraction(options.beta2))
+    fail("Adam", "betas are {} and {}: expected values in [0, 1)", options.beta1, options.beta2);
   if (!(options.eps >= 0.0F)) fail("Adam", "eps is {}: expected 0 or more", options.eps);
   if (!(options.weight_decay >= 0.0F)) fail("Adam", "weight_decay is {}: expected 0 or more", options.weight_decay);
   std::unordered_set<const Node*> seen;
@@ -44,7 +45,8 @@ Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& o
     Parameter& p = parameters[i];
     const Tensor& t = p.tensor;
     if (!t.defined()) fail("Adam", "{} is undefined", called(p, i));
-    if (t.dtype() != DType::float32 || !t.is_contiguous()) fail("Adam", "{} {} {} must be float32 and contiguous", called(p, i), t.shape(), t.dtype());
+    if (t.dtype() != DType::float32 || !t.is_contiguous())
+      fail("Adam", "{} {} {} must be float32 and contiguous", called(p, i), t.shape(), t.dtype());
     if (t.device() != ctx.device()) fail("Adam", "{} is on {}, the context on {}", called(p, i), t.device(), ctx.device());
     if (!has_gradient(t) || t.node()->order != 0) fail("Adam", "{} is not a leaf: call require_grad on it", called(p, i));
     if (!seen.insert(t.node().get()).second) continue;
@@ -75,9 +77,15 @@ double Adam::step(Context& ctx, float lr, float max_norm) {
   const double norm = std::sqrt(kernels(ctx).sum_of_squares(ctx, gradients));
   ++steps_;
   auto correction = [&](float beta) { return static_cast<float>(1.0 - std::pow(static_cast<double>(beta), static_cast<double>(steps_))); };
-  kernels(ctx).adam(ctx, slots, {.lr = lr, .beta1 = options_.beta1, .beta2 = options_.beta2, .eps = options_.eps,
-                                 .correction1 = correction(options_.beta1), .correction2 = correction(options_.beta2),
-                                 .gradient_scale = max_norm > 0.0F ? clipping(norm, max_norm) : 1.0F, .decoupled = options_.decoupled});
+  kernels(ctx).adam(ctx, slots,
+                    {.lr = lr,
+                     .beta1 = options_.beta1,
+                     .beta2 = options_.beta2,
+                     .eps = options_.eps,
+                     .correction1 = correction(options_.beta1),
+                     .correction2 = correction(options_.beta2),
+                     .gradient_scale = max_norm > 0.0F ? clipping(norm, max_norm) : 1.0F,
+                     .decoupled = options_.decoupled});
   // Only now, when all writes are done: parameters may be parts of one storage.
   for (const State* s : renewed) s->parameter.tensor.node()->low_precision_version = s->parameter.tensor.storage()->version;
   return norm;

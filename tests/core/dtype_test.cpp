@@ -15,11 +15,11 @@ TEST(DType, EveryFloat16IsExactInFloat32AndComesBack) {
 }
 
 TEST(DType, RoundsToNearestEven) {
-  EXPECT_EQ(float16(1.0F + 0x1p-11F).bits, float16(1.0F).bits);                   // a tie goes to the even neighbour
+  EXPECT_EQ(float16(1.0F + 0x1p-11F).bits, float16(1.0F).bits);  // a tie goes to the even neighbour
   EXPECT_EQ(static_cast<float>(float16(1.0F + 0x1.8p-10F)), 1.0F + 0x1p-9F);
   EXPECT_EQ(static_cast<float>(float16(65519.0F)), 65504.0F);
   EXPECT_TRUE(std::isinf(static_cast<float>(float16(65520.0F))));
-  EXPECT_EQ(float16(0x1p-25F).bits, 0U);                                            // half of the smallest subnormal
+  EXPECT_EQ(float16(0x1p-25F).bits, 0U);  // half of the smallest subnormal
   EXPECT_EQ(float16(0x1.8p-25F).bits, 1U);
   EXPECT_EQ(float16(-0.0F).bits, 0x8000U);
 

@@ -59,8 +59,19 @@ TEST(Config, RoundTrip) {
   from_json(to_json(c), back);
   EXPECT_EQ(back, c);
 
-  c = {.fast = true, .d_model = -7, .tokens = -1, .dropout = 1.0F / 3.0F, .rate = 0.1, .name = "나는 \"x\"\n", .colour = Colour::blue,
-       .sizes = {}, .colours = {Colour::red, Colour::blue}, .scale = 1e-30F, .label = {}, .inner = {.depth = 3}, .layers = {{4}, {5}}};
+  c = {.fast = true,
+       .d_model = -7,
+       .tokens = -1,
+       .dropout = 1.0F / 3.0F,
+       .rate = 0.1,
+       .name = "나는 \"x\"\n",
+       .colour = Colour::blue,
+       .sizes = {},
+       .colours = {Colour::red, Colour::blue},
+       .scale = 1e-30F,
+       .label = {},
+       .inner = {.depth = 3},
+       .layers = {{4}, {5}}};
   from_json(json::parse(to_json(c).dump()), back);
   EXPECT_EQ(back, c);
 }

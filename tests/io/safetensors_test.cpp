@@ -15,7 +15,8 @@ namespace transformer::test {
 namespace {
 
 // A file of the given parts, however wrong.
-std::filesystem::path raw_file(const std::filesystem::path& path, const std::string& header, const std::string& data, std::int64_t announced = -1) {
+std::filesystem::path raw_file(const std::filesystem::path& path, const std::string& header, const std::string& data,
+                               std::int64_t announced = -1) {
   const std::uint64_t length = announced < 0 ? header.size() : static_cast<std::uint64_t>(announced);
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(&length), sizeof(length));
@@ -73,7 +74,8 @@ TEST(Safetensors, RoundTripOfEveryType) {
   EXPECT_EQ(file.stored_type("f16"), "F16");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);  // no temporary left
   for (const std::string& name : file.names())
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file.tensor(name).raw()) % static_cast<std::uintptr_t>(size_of(file.dtype(name))), 0U) << name;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(file.tensor(name).raw()) % static_cast<std::uintptr_t>(size_of(file.dtype(name))), 0U)
+        << name;
 }
 
 TEST(Safetensors, StridedRowsLargerThanTheBuffer) {
@@ -104,7 +106,10 @@ TEST(Safetensors, TensorsOutliveTheFileAndItsReplacement) {
 TEST(Safetensors, ReadsDoublesBoolsAndUnalignedBytes) {
   const TemporaryFolder folder;
   const std::string data = bytes_of<std::uint8_t>({1, 0, 1}) + bytes_of<double>({0.5, -1e-3}) + bytes_of<float>({3.25F});
-  const auto path = raw_file(folder / "x", "{" + entry("flags", "BOOL", "[3]", "[0,3]") + "," + entry("d", "F64", "[2]", "[3,19]") + "," + entry("f", "F32", "[1]", "[19,23]") + "}", data);
+  const auto path = raw_file(folder / "x",
+                             "{" + entry("flags", "BOOL", "[3]", "[0,3]") + "," + entry("d", "F64", "[2]", "[3,19]") + "," +
+                                 entry("f", "F32", "[1]", "[19,23]") + "}",
+                             data);
   const SafetensorsFile file(path);
   EXPECT_EQ(file.names(), (std::vector<std::string>{"flags", "d", "f"}));
   EXPECT_EQ(file.tensor("flags").to_vector<std::uint8_t>(), (std::vector<std::uint8_t>{1, 0, 1}));
@@ -116,7 +121,8 @@ TEST(Safetensors, ReadsDoublesBoolsAndUnalignedBytes) {
 
 TEST(Safetensors, RefusesHostileFiles) {
   const TemporaryFolder folder;
-  auto refuses = [&](const std::string& header, const std::string& data, const std::vector<std::string>& parts, std::int64_t announced = -1) {
+  auto refuses =
+      [&](const std::string& header, const std::string& data, const std::vector<std::string>& parts, std::int64_t announced = -1) {
     SCOPED_TRACE(header.substr(0, 200));
     std::vector<std::string> all = parts;
     all.push_back("bad.safetensors");
@@ -157,7 +163,8 @@ TEST(Safetensors, RefusesHostileFiles) {
   refuses("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("b", "F32", "[1]", "[0,4]") + "}", four, {"overlaps"});
   refuses("{" + entry("a", "F32", "[2]", "[0,8]") + "," + entry("b", "F32", "[1]", "[4,8]") + "}", four + four, {"'b'", "overlaps"});
   refuses("{" + entry("a", "F32", "[1]", "[4,8]") + "}", four + four, {"belong to no tensor"});
-  refuses("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("b", "F32", "[1]", "[8,12]") + "}", four + four + four, {"'b'", "belong to no tensor"});
+  refuses("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("b", "F32", "[1]", "[8,12]") + "}", four + four + four,
+          {"'b'", "belong to no tensor"});
   refuses("{" + entry("a", "F32", "[1]", "[0,4]") + "}", four + "x", {"bytes 4 to 5"});
 
   std::ofstream(folder / "short.safetensors") << "abc";

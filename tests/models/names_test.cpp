@@ -27,8 +27,10 @@ TEST(Names, FusedMatricesAreSplitAndComeBack) {
   const auto tensors = named_tensors(bindings);
   std::vector<std::string> found;
   for (const auto& [name, t] : tensors) found.push_back(name + " " + t.shape().str());
-  EXPECT_EQ(found, (std::vector<std::string>{"h.0.q.weight [2, 3]", "h.0.kv_weight [4, 3]", "h.0.q.bias [2]", "h.0.kv_bias [4]", "h.1.q.weight [2, 3]",
-                                             "h.1.kv_weight [4, 3]", "h.1.q.bias [2]", "h.1.kv_bias [4]", "ln.weight [3]"}));
+  EXPECT_EQ(
+      found,
+      (std::vector<std::string>{"h.0.q.weight [2, 3]", "h.0.kv_weight [4, 3]", "h.0.q.bias [2]", "h.0.kv_bias [4]", "h.1.q.weight [2, 3]",
+                                "h.1.kv_weight [4, 3]", "h.1.q.bias [2]", "h.1.kv_bias [4]", "ln.weight [3]"}));
 
   const auto path = std::filesystem::path(testing::TempDir()) / "names_test.safetensors";
   save_safetensors(path, tensors);
@@ -44,8 +46,8 @@ TEST(Names, ReportsEverythingThatDoesNotFitAtOnceAndChangesNothing) {
   Toy toy;
   initialize(ctx, toy);
   auto tensors = named_tensors(bind_names(parameters(toy), rules));
-  tensors.erase(tensors.begin());                                     // h.0.q.weight
-  tensors.back().second = Tensor::zeros(ctx, {5});                    // ln.weight
+  tensors.erase(tensors.begin());                   // h.0.q.weight
+  tensors.back().second = Tensor::zeros(ctx, {5});  // ln.weight
   tensors.emplace_back("h.2.q.weight", Tensor::zeros(ctx, {2, 3}));
   tensors.emplace_back("buffer.pe", Tensor::zeros(ctx, {1}));
   const auto path = std::filesystem::path(testing::TempDir()) / "names_bad_test.safetensors";
@@ -59,7 +61,11 @@ TEST(Names, ReportsEverythingThatDoesNotFitAtOnceAndChangesNothing) {
 
 TEST(Names, RulesMustCoverEveryParameter) {
   Toy toy;
-  expect_error([&] { bind_names(parameters(toy), {{"h.{i}.q", "layers.{i}", 0}, {"ln", "norm"}}); }, {"2 of the 6 rows", "layers.0.weight"});
+  expect_error(
+      [&] {
+    bind_names(parameters(toy), {{"h.{i}.q", "layers.{i}", 0}, {"ln", "norm"}});
+      },
+      {"2 of the 6 rows", "layers.0.weight"});
 }
 
 }  // namespace transformer::test

@@ -40,9 +40,13 @@ void expect_gradients(const GoldenCase& c, const std::vector<Binding>& bindings)
 // The case's padded batch with its masks as they are: every position is computed, also the padding.
 PairBatch padded_batch(Context& ctx, const GoldenCase& c) {
   const Tensor src = c.expected.tensor("src"), tgt = c.expected.tensor("tgt");
-  return {.source_ids = flat(src), .source = Sequences::uniform(src.dim(0), src.dim(1)), .target_ids = flat(tgt),
-          .target = Sequences::uniform(tgt.dim(0), tgt.dim(1)), .labels = flat(c.expected.tensor("labels")),
-          .source_bias = mask_to_bias(ctx, c.expected.tensor("src_mask")), .target_bias = mask_to_bias(ctx, c.expected.tensor("tgt_mask"))};
+  return {.source_ids = flat(src),
+          .source = Sequences::uniform(src.dim(0), src.dim(1)),
+          .target_ids = flat(tgt),
+          .target = Sequences::uniform(tgt.dim(0), tgt.dim(1)),
+          .labels = flat(c.expected.tensor("labels")),
+          .source_bias = mask_to_bias(ctx, c.expected.tensor("src_mask")),
+          .target_bias = mask_to_bias(ctx, c.expected.tensor("tgt_mask"))};
 }
 
 // The same batch packed: no padding, no mask, causality from the decoder itself.
@@ -64,7 +68,9 @@ struct Loaded {
   GoldenCase golden;
   Context ctx;
   Transformer model;
-  explicit Loaded(const std::filesystem::path& folder) : golden(folder), model(config_of(golden, true)) { load_classic(ctx, model, folder); }
+  explicit Loaded(const std::filesystem::path& folder) : golden(folder), model(config_of(golden, true)) {
+    load_classic(ctx, model, folder);
+  }
 
   void expect_loss_and_gradients(const PairBatch& batch) {
     const Tensor loss = model.loss(ctx, batch);
@@ -108,7 +114,8 @@ TEST(Seed, TransformerTrainsLikeTheReference) {
     Loaded c(folder);
     const PairBatch batch = packed_batch(c.ctx, c.golden, source_packing(c.ctx, c.golden));
     const nlohmann::json& a = c.golden.config.at("adamw");
-    Adam optimizer(c.ctx, parameters(c.model), {.beta1 = a.at("betas")[0], .beta2 = a.at("betas")[1], .eps = a.at("eps"), .weight_decay = a.at("weight_decay")});
+    Adam optimizer(c.ctx, parameters(c.model),
+                   {.beta1 = a.at("betas")[0], .beta2 = a.at("betas")[1], .eps = a.at("eps"), .weight_decay = a.at("weight_decay")});
     const std::vector<float> want = c.golden.expected.tensor("adamw_losses").to_vector<float>();
     for (std::size_t step = 0; step < want.size(); ++step) {
       const Tensor loss = c.model.loss(c.ctx, batch);
@@ -134,7 +141,8 @@ TEST(Seed, Encoder) {
     StackTrace trace;
     const Tensor y = model(ctx, x, Sequences::uniform(given.dim(0), given.dim(1)), {}, &trace);
     expect_golden(c, "output", y, 1e-5);
-    for (std::size_t i = 0; i < trace.attentions.size(); ++i) expect_golden(c, fmt::format("weights.{}", i), mean(ctx, trace.attentions[i], {1}), 1e-5);
+    for (std::size_t i = 0; i < trace.attentions.size(); ++i)
+      expect_golden(c, fmt::format("weights.{}", i), mean(ctx, trace.attentions[i], {1}), 1e-5);
 
     // The case's loss: Σ output · sin(index)
     std::vector<float> wave;

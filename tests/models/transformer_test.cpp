@@ -14,8 +14,16 @@ namespace transformer::test {
 namespace {
 
 TransformerConfig tiny() {
-  return {.d_model = 16, .num_heads = 4, .d_ff = 32, .num_layers = 2, .src_vocab_size = 11, .tgt_vocab_size = 13, .max_len = 32,
-          .dropout = 0.0F, .attention_dropout = 0.0F, .ffn_dropout = 0.0F};
+  return {.d_model = 16,
+          .num_heads = 4,
+          .d_ff = 32,
+          .num_layers = 2,
+          .src_vocab_size = 11,
+          .tgt_vocab_size = 13,
+          .max_len = 32,
+          .dropout = 0.0F,
+          .attention_dropout = 0.0F,
+          .ffn_dropout = 0.0F};
 }
 
 Tensor ids(Context& ctx, const std::vector<std::int64_t>& values) {
@@ -51,13 +59,15 @@ TEST(Transformer, WordOrderIsSeenThroughPositionsOnly) {
     return out;
   };
   const auto cat_catches = encode({"고양이", "가", "쥐", "를", "잡았다"}), mouse_catches = encode({"쥐", "가", "고양이", "를", "잡았다"});
-  for (PositionKind kind : {PositionKind::none, PositionKind::sinusoidal, PositionKind::learned, PositionKind::relative, PositionKind::rotary, PositionKind::alibi}) {
+  for (PositionKind kind : {PositionKind::none, PositionKind::sinusoidal, PositionKind::learned, PositionKind::relative,
+                            PositionKind::rotary, PositionKind::alibi}) {
     Context ctx;
     TransformerConfig config = tiny();
     config.positions = kind;
     Encoder encoder(config);
     initialize(ctx, encoder);
-    const double d = distance(sorted_rows(encoder(ctx, ids(ctx, cat_catches), lengths({5}))), sorted_rows(encoder(ctx, ids(ctx, mouse_catches), lengths({5}))));
+    const double d = distance(sorted_rows(encoder(ctx, ids(ctx, cat_catches), lengths({5}))),
+                              sorted_rows(encoder(ctx, ids(ctx, mouse_catches), lengths({5}))));
     if (kind == PositionKind::none) EXPECT_LT(d, 1e-5);
     else EXPECT_GT(d, 1e-3) << static_cast<int>(kind);
   }
@@ -67,7 +77,10 @@ TEST(Transformer, PackedSequencesDoNotSeeEachOther) {
   Context ctx;
   Transformer model(tiny());
   initialize(ctx, model);
-  const PairBatch both{.source_ids = ids(ctx, {1, 2, 3, 4, 5, 6}), .source = lengths({4, 0, 2}), .target_ids = ids(ctx, {1, 2, 3, 4, 5}), .target = lengths({2, 0, 3})};
+  const PairBatch both{.source_ids = ids(ctx, {1, 2, 3, 4, 5, 6}),
+                       .source = lengths({4, 0, 2}),
+                       .target_ids = ids(ctx, {1, 2, 3, 4, 5}),
+                       .target = lengths({2, 0, 3})};
   const PairBatch last{.source_ids = ids(ctx, {5, 6}), .source = lengths({2}), .target_ids = ids(ctx, {3, 4, 5}), .target = lengths({3})};
   expect_near(model(ctx, both).row_block(2, 3), detail::to_double(model(ctx, last)), 1e-5);
 }
@@ -87,12 +100,15 @@ TEST(Transformer, ADecoderDoesNotSeeTheFuture) {
 // Every option trains: the loss of one small batch goes down, and in bfloat16 it stays close to float32.
 TEST(Transformer, EveryOptionTrains) {
   std::vector<TransformerConfig> configs;
-  for (PositionKind p : {PositionKind::none, PositionKind::sinusoidal, PositionKind::learned, PositionKind::relative, PositionKind::rotary, PositionKind::alibi})
+  for (PositionKind p : {PositionKind::none, PositionKind::sinusoidal, PositionKind::learned, PositionKind::relative, PositionKind::rotary,
+                         PositionKind::alibi})
     configs.push_back(tiny()), configs.back().positions = p;
-  for (FeedForwardKind f : {FeedForwardKind::gelu, FeedForwardKind::gelu_tanh, FeedForwardKind::silu, FeedForwardKind::geglu, FeedForwardKind::geglu_tanh, FeedForwardKind::swiglu})
+  for (FeedForwardKind f : {FeedForwardKind::gelu, FeedForwardKind::gelu_tanh, FeedForwardKind::silu, FeedForwardKind::geglu,
+                            FeedForwardKind::geglu_tanh, FeedForwardKind::swiglu})
     configs.push_back(tiny()), configs.back().activation = f;
   for (NormKind k : {NormKind::layer_norm, NormKind::rms_norm})
-    for (NormPlace place : {NormPlace::pre, NormPlace::post}) configs.push_back(tiny()), configs.back().norm_kind = k, configs.back().norm = place;
+    for (NormPlace place : {NormPlace::pre, NormPlace::post})
+      configs.push_back(tiny()), configs.back().norm_kind = k, configs.back().norm = place;
   configs.push_back(tiny()), configs.back().num_kv_heads = 2;
   configs.push_back(tiny()), configs.back().tie_output = true;
   configs.push_back(tiny()), configs.back().tgt_vocab_size = 0, configs.back().src_vocab_size = 13;
@@ -106,7 +122,10 @@ TEST(Transformer, EveryOptionTrains) {
       Context ctx({.seed = 7, .precision = precision});
       Transformer model(configs[i]);
       initialize(ctx, model);
-      const PairBatch batch{.source_ids = ids(ctx, {1, 2, 3, 4, 5}), .source = lengths({3, 2}), .target_ids = ids(ctx, {1, 2, 3, 1, 5, 6}), .target = lengths({3, 3}),
+      const PairBatch batch{.source_ids = ids(ctx, {1, 2, 3, 4, 5}),
+                            .source = lengths({3, 2}),
+                            .target_ids = ids(ctx, {1, 2, 3, 1, 5, 6}),
+                            .target = lengths({3, 3}),
                             .labels = ids(ctx, {2, 3, 4, 5, 6, 0})};
       Adam optimizer(ctx, parameters(model), {});
       ctx.set_training(true);
@@ -137,7 +156,10 @@ TEST(Transformer, TrainingIsReproducible) {
       Context ctx({.threads = 2, .seed = seed, .precision = precision});
       Transformer model(config);
       initialize(ctx, model);
-      const PairBatch batch{.source_ids = ids(ctx, {1, 2, 3, 4, 5}), .source = lengths({3, 2}), .target_ids = ids(ctx, {1, 2, 3, 1, 5, 6}), .target = lengths({3, 3}),
+      const PairBatch batch{.source_ids = ids(ctx, {1, 2, 3, 4, 5}),
+                            .source = lengths({3, 2}),
+                            .target_ids = ids(ctx, {1, 2, 3, 1, 5, 6}),
+                            .target = lengths({3, 3}),
                             .labels = ids(ctx, {2, 3, 4, 5, 6, 0})};
       Adam optimizer(ctx, parameters(model), {.weight_decay = 0.01F});
       ctx.set_training(true);
@@ -169,7 +191,11 @@ TEST(Transformer, SaysWhatIsWrong) {
   Context ctx;
   Transformer model(tiny());
   initialize(ctx, model);
-  PairBatch batch{.source_ids = ids(ctx, {1, 11}), .source = lengths({2}), .target_ids = ids(ctx, {1}), .target = lengths({1}), .labels = ids(ctx, {2})};
+  PairBatch batch{.source_ids = ids(ctx, {1, 11}),
+                  .source = lengths({2}),
+                  .target_ids = ids(ctx, {1}),
+                  .target = lengths({1}),
+                  .labels = ids(ctx, {2})};
   expect_error([&] { model.loss(ctx, batch); }, {"embedding", "11"});
   batch.source_ids = ids(ctx, {1, 2});
   batch.labels = ids(ctx, {13});

@@ -65,8 +65,12 @@ TEST(Stack, TraceHoldsHiddenStatesAndWeights) {
   config.final_norm = true;
   const Stack stack = make(ctx, config);
   StackTrace trace;
-  const Tensor y = stack(ctx, {.x = random_normal(ctx, {5, 12}), .sequences = Sequences(std::vector<std::int64_t>{3, 2}),
-                               .memory = random_normal(ctx, {9, 12}), .memory_sequences = Sequences(std::vector<std::int64_t>{5, 4})}, &trace);
+  const Tensor y = stack(ctx,
+                         {.x = random_normal(ctx, {5, 12}),
+                          .sequences = Sequences(std::vector<std::int64_t>{3, 2}),
+                          .memory = random_normal(ctx, {9, 12}),
+                          .memory_sequences = Sequences(std::vector<std::int64_t>{5, 4})},
+                         &trace);
   EXPECT_EQ(trace.hidden_states.size(), 4U);
   EXPECT_EQ(trace.hidden_states.back().raw(), y.raw());
   ASSERT_EQ(trace.attentions.size(), 3U);

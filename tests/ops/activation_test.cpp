@@ -23,14 +23,15 @@ constexpr Activation kinds[] = {Activation::none, Activation::relu, Activation::
 TEST(Activation, ValuesAndGradients) {
   for (Activation kind : kinds) {
     for (const Shape& shape : {Shape{3, 17}, Shape{2, 1, 65}, Shape{1}, Shape{0, 3}}) {
-      check_op({.name = "activation " + std::to_string(static_cast<int>(kind)) + " " + shape.str(),
-                .inputs = {{.shape = shape, .low = -4, .high = 4, .away_from = 0}}},
-               [&](Context& ctx, const Tensors& in) { return activate(ctx, kind, in[0]); },
-               [&](const auto& in) {
-                 auto y = in[0];
-                 for (auto& v : y.values) v = activation_of(kind, v);
-                 return y;
-               });
+      check_op(
+          {.name = "activation " + std::to_string(static_cast<int>(kind)) + " " + shape.str(),
+           .inputs = {{.shape = shape, .low = -4, .high = 4, .away_from = 0}}},
+          [&](Context& ctx, const Tensors& in) { return activate(ctx, kind, in[0]); },
+          [&](const auto& in) {
+        auto y = in[0];
+        for (auto& v : y.values) v = activation_of(kind, v);
+        return y;
+          });
     }
   }
 }
@@ -38,17 +39,18 @@ TEST(Activation, ValuesAndGradients) {
 TEST(Activation, Gated) {
   for (Activation kind : kinds) {
     for (const Shape& shape : {Shape{3, 34}, Shape{2, 3, 2}, Shape{130}, Shape{0, 4}, Shape{3, 0}}) {
-      check_op({.name = "gated " + std::to_string(static_cast<int>(kind)) + " " + shape.str(), .inputs = {{.shape = shape, .low = -2, .high = 2, .away_from = 0}}},
-               [&](Context& ctx, const Tensors& in) { return gated(ctx, kind, in[0]); },
-               [&](const auto& in) {
-                 const std::int64_t h = shape.back() / 2;
-                 auto y = in[0];
-                 y.shape = shape.with_back(h);
-                 y.values.resize(static_cast<std::size_t>(y.shape.numel()));
-                 for (std::int64_t i = 0; i < y.shape.numel(); ++i)
-                   y[i] = activation_of(kind, in[0].at(i / h, i % h)) * in[0].at(i / h, h + i % h);
-                 return y;
-               });
+      check_op(
+          {.name = "gated " + std::to_string(static_cast<int>(kind)) + " " + shape.str(),
+           .inputs = {{.shape = shape, .low = -2, .high = 2, .away_from = 0}}},
+          [&](Context& ctx, const Tensors& in) { return gated(ctx, kind, in[0]); },
+          [&](const auto& in) {
+        const std::int64_t h = shape.back() / 2;
+        auto y = in[0];
+        y.shape = shape.with_back(h);
+        y.values.resize(static_cast<std::size_t>(y.shape.numel()));
+        for (std::int64_t i = 0; i < y.shape.numel(); ++i) y[i] = activation_of(kind, in[0].at(i / h, i % h)) * in[0].at(i / h, h + i % h);
+        return y;
+          });
     }
   }
 }

@@ -17,12 +17,12 @@ using Lengths = std::vector<std::int64_t>;
 struct AttentionCase {
   std::string name = {};
   Form form = Form::self;
-  Lengths queries = {}, keys = {};    // keys: empty for self
+  Lengths queries = {}, keys = {};  // keys: empty for self
   std::int64_t heads = 1, kv_heads = 0, head_dim = 3;
   bool causal = false;
   std::int64_t window = 0;
-  std::optional<Shape> bias = {};     // a learned bias of this shape
-  std::int64_t relative = 0;          // L of a learned relative bias
+  std::optional<Shape> bias = {};  // a learned bias of this shape
+  std::int64_t relative = 0;       // L of a learned relative bias
   float dropout = 0.0F;
   bool differences = false;
   float scale = 0.0F;
@@ -32,8 +32,15 @@ struct AttentionCase {
   Sequences q() const { return Sequences(queries); }
   Sequences k() const { return Sequences(form == Form::self ? queries : keys); }
   AttentionOptions options() const {
-    return {.queries = q(), .keys = k(), .heads = heads, .kv_heads = kv_heads, .head_dim = head_dim, .scale = scale, .causal = causal,
-            .window = window, .dropout = dropout};
+    return {.queries = q(),
+            .keys = k(),
+            .heads = heads,
+            .kv_heads = kv_heads,
+            .head_dim = head_dim,
+            .scale = scale,
+            .causal = causal,
+            .window = window,
+            .dropout = dropout};
   }
 };
 
@@ -60,9 +67,13 @@ Array<S> plain_attention(const AttentionCase& c, const Arrays<S>& in, const Hidd
   const double scale = c.scale != 0.0F ? c.scale : 1.0 / std::sqrt(static_cast<double>(d));
   const std::size_t tensors = c.form == Form::self ? 1 : c.form == Form::cross ? 2 : 3;
   auto q = [&](std::int64_t t, std::int64_t h, std::int64_t x) { return in[0].at(t, h * d + x); };
-  auto k = [&](std::int64_t t, std::int64_t h, std::int64_t x) { return tensors == 1 ? in[0].at(t, (c.heads + h) * d + x) : in[1].at(t, h * d + x); };
+  auto k = [&](std::int64_t t, std::int64_t h, std::int64_t x) {
+    return tensors == 1 ? in[0].at(t, (c.heads + h) * d + x) : in[1].at(t, h * d + x);
+  };
   auto v = [&](std::int64_t t, std::int64_t h, std::int64_t x) {
-    return tensors == 1 ? in[0].at(t, (c.heads + c.kv() + h) * d + x) : tensors == 2 ? in[1].at(t, (c.kv() + h) * d + x) : in[2].at(t, h * d + x);
+    return tensors == 1 ? in[0].at(t, (c.heads + c.kv() + h) * d + x)
+        : tensors == 2  ? in[1].at(t, (c.kv() + h) * d + x)
+                        : in[2].at(t, h * d + x);
   };
   const RandomStream stream{c.dropout > 0.0F ? 5U : 0U, 0, 0};  // the first op of a context with seed 5
   if (weights) weights->assign(static_cast<std::size_t>(qs.count() * c.heads * qs.longest() * ks.longest()), 0.0);
@@ -92,7 +103,8 @@ Array<S> plain_attention(const AttentionCase& c, const Arrays<S>& in, const Hidd
           S p = score / sum;
           const std::int64_t e = ((s * c.heads + h) * qs.longest() + i) * ks.longest() + j;
           if (c.dropout > 0.0F) {
-            const bool dropped = stream.bits(static_cast<std::uint64_t>(e)) < static_cast<std::uint32_t>(static_cast<double>(c.dropout) * 0x1p32);
+            const bool dropped = stream.bits(static_cast<std::uint64_t>(e)) <
+                static_cast<std::uint32_t>(static_cast<double>(c.dropout) * 0x1p32);
             p *= S(dropped ? 0.0 : 1.0 / (1.0 - c.dropout));
           }
           if (weights) (*weights)[static_cast<std::size_t>(e)] = value_of(p);

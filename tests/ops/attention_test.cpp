@@ -31,10 +31,13 @@ Tensor call(Context& ctx, const AttentionCase& c, const Tensors& in, const Tenso
 }
 
 void check(const AttentionCase& c) {
-  check_op({.name = c.name, .inputs = inputs_of(c), .tolerance = c.tolerance, .differences = c.differences,
-            .context = {.seed = c.dropout > 0.0F ? 5U : 0U}},
-           [&](Context& ctx, const Tensors& in) { return call(ctx, c, in); },
-           [&](const auto& in) { return plain_attention(c, in); });
+  check_op(
+      {.name = c.name,
+       .inputs = inputs_of(c),
+       .tolerance = c.tolerance,
+       .differences = c.differences,
+       .context = {.seed = c.dropout > 0.0F ? 5U : 0U}},
+      [&](Context& ctx, const Tensors& in) { return call(ctx, c, in); }, [&](const auto& in) { return plain_attention(c, in); });
 }
 
 TEST(Attention, HeadDimensions) {
@@ -76,7 +79,14 @@ TEST(Attention, Window) {
 TEST(Attention, SharedKeyValueHeads) {
   check({.name = "self 4:2", .queries = {3, 17, 0, 70}, .heads = 4, .kv_heads = 2, .head_dim = 3, .causal = true});
   check({.name = "self 3:1", .queries = {40, 33}, .heads = 3, .kv_heads = 1, .head_dim = 3});
-  check({.name = "cross 6:2", .form = Form::cross, .queries = {1, 5}, .keys = {7, 65}, .heads = 6, .kv_heads = 2, .head_dim = 3, .window = 4});
+  check({.name = "cross 6:2",
+         .form = Form::cross,
+         .queries = {1, 5},
+         .keys = {7, 65},
+         .heads = 6,
+         .kv_heads = 2,
+         .head_dim = 3,
+         .window = 4});
   check({.name = "small", .queries = {3}, .heads = 2, .kv_heads = 1, .head_dim = 2, .differences = true});
 }
 
@@ -84,11 +94,32 @@ TEST(Attention, ScaleGiven) { check({.name = "scale", .queries = {5}, .heads = 2
 
 TEST(Attention, LearnedBias) {
   const std::int64_t s = 3, h = 4, q = 17, k = 19;
-  const std::vector<Shape> shapes = {{s, h, q, k}, {1, h, q, k}, {s, 1, q, k}, {s, h, 1, k}, {s, h, q, 1}, {1, 1, q, k}, {s, 1, 1, k}, {1, h, 1, 1},
-                                     {1, 1, 1, k}, {1, 1, 1, 1}, {h, q, k}, {h, 1, 1}, {q, k}, {q, 1}, {k}, {1}, {}};
+  const std::vector<Shape> shapes = {{s, h, q, k},
+                                     {1, h, q, k},
+                                     {s, 1, q, k},
+                                     {s, h, 1, k},
+                                     {s, h, q, 1},
+                                     {1, 1, q, k},
+                                     {s, 1, 1, k},
+                                     {1, h, 1, 1},
+                                     {1, 1, 1, k},
+                                     {1, 1, 1, 1},
+                                     {h, q, k},
+                                     {h, 1, 1},
+                                     {q, k},
+                                     {q, 1},
+                                     {k},
+                                     {1},
+                                     {}};
   for (const Shape& shape : shapes)
-    check({.name = "bias " + shape.str(), .form = Form::cross, .queries = {q, 2, 5}, .keys = {3, k, 0}, .heads = h, .kv_heads = 2,
-           .head_dim = 3, .bias = shape});
+    check({.name = "bias " + shape.str(),
+           .form = Form::cross,
+           .queries = {q, 2, 5},
+           .keys = {3, k, 0},
+           .heads = h,
+           .kv_heads = 2,
+           .head_dim = 3,
+           .bias = shape});
   check({.name = "many blocks", .queries = {130, 70}, .heads = 2, .head_dim = 3, .causal = true, .bias = Shape{1, 1, 130, 130}});
   check({.name = "small", .queries = {3, 2}, .heads = 2, .head_dim = 2, .bias = Shape{2, 3, 3}, .differences = true});
 }
@@ -96,7 +127,14 @@ TEST(Attention, LearnedBias) {
 TEST(Attention, LearnedRelativeBias) {
   check({.name = "self", .queries = {3, 17, 0, 1}, .heads = 3, .head_dim = 3, .relative = 17});
   check({.name = "longer table", .queries = {70, 5}, .heads = 2, .head_dim = 3, .causal = true, .relative = 100});
-  check({.name = "cross", .form = Form::separate, .queries = {2, 5}, .keys = {9, 3}, .heads = 4, .kv_heads = 2, .head_dim = 3, .relative = 9});
+  check({.name = "cross",
+         .form = Form::separate,
+         .queries = {2, 5},
+         .keys = {9, 3},
+         .heads = 4,
+         .kv_heads = 2,
+         .head_dim = 3,
+         .relative = 9});
   check({.name = "with a bias", .queries = {4, 6}, .heads = 2, .head_dim = 3, .bias = Shape{2, 1, 6, 6}, .relative = 6});
   check({.name = "with a shared bias", .queries = {4, 6}, .heads = 2, .head_dim = 3, .bias = Shape{6, 6}, .relative = 6});
   check({.name = "small", .queries = {2, 3}, .heads = 2, .head_dim = 2, .relative = 3, .differences = true});
@@ -105,7 +143,14 @@ TEST(Attention, LearnedRelativeBias) {
 TEST(Attention, Dropout) {
   check({.name = "short", .queries = {5, 33, 1}, .heads = 2, .head_dim = 4, .dropout = 0.3F});
   check({.name = "long", .queries = {70, 3, 130}, .heads = 2, .head_dim = 4, .causal = true, .dropout = 0.1F});
-  check({.name = "shared heads", .form = Form::cross, .queries = {5, 9}, .keys = {20, 7}, .heads = 4, .kv_heads = 2, .head_dim = 4, .dropout = 0.5F});
+  check({.name = "shared heads",
+         .form = Form::cross,
+         .queries = {5, 9},
+         .keys = {20, 7},
+         .heads = 4,
+         .kv_heads = 2,
+         .head_dim = 4,
+         .dropout = 0.5F});
   check({.name = "with biases", .queries = {5, 9}, .heads = 2, .head_dim = 4, .bias = Shape{2, 9, 9}, .relative = 12, .dropout = 0.5F});
   check({.name = "small", .queries = {3, 2}, .heads = 2, .head_dim = 2, .dropout = 0.4F, .differences = true});
 }
@@ -129,16 +174,17 @@ TEST(Attention, Mask) {
   const Hidden hidden = [](std::int64_t s, std::int64_t h, std::int64_t i, std::int64_t j) {
     return (i == 2 && h == 0) || i == 66 || (s + i * 3 + j) % 4 == 0;
   };
-  check_op({.name = "mask", .inputs = inputs_of(c), .differences = false},
-           [&](Context& ctx, const Tensors& in) {
-             std::vector<std::uint8_t> mask;
-             for (std::int64_t s = 0; s < 2; ++s)
-               for (std::int64_t h = 0; h < 2; ++h)
-                 for (std::int64_t i = 0; i < 70; ++i)
-                   for (std::int64_t j = 0; j < 70; ++j) mask.push_back(hidden(s, h, i, j) ? 0 : 1);
-             return call(ctx, c, in, mask_to_bias(ctx, Tensor::from<std::uint8_t>(ctx, {2, 2, 70, 70}, mask)));
-           },
-           [&](const auto& in) { return plain_attention(c, in, hidden); });
+  check_op(
+      {.name = "mask", .inputs = inputs_of(c), .differences = false},
+      [&](Context& ctx, const Tensors& in) {
+    std::vector<std::uint8_t> mask;
+    for (std::int64_t s = 0; s < 2; ++s)
+      for (std::int64_t h = 0; h < 2; ++h)
+        for (std::int64_t i = 0; i < 70; ++i)
+          for (std::int64_t j = 0; j < 70; ++j) mask.push_back(hidden(s, h, i, j) ? 0 : 1);
+    return call(ctx, c, in, mask_to_bias(ctx, Tensor::from<std::uint8_t>(ctx, {2, 2, 70, 70}, mask)));
+      },
+      [&](const auto& in) { return plain_attention(c, in, hidden); });
 }
 
 TEST(Attention, MaskToBias) {
@@ -158,8 +204,13 @@ TEST(Attention, MaskToBias) {
 
 TEST(Attention, Weights) {
   for (float dropout : {0.0F, 0.25F}) {
-    const AttentionCase c{.form = Form::cross, .queries = {5, 100, 0, 3}, .keys = {7, 130, 4, 0}, .heads = 4, .kv_heads = 2, .head_dim = 6,
-                 .dropout = dropout};
+    const AttentionCase c{.form = Form::cross,
+                          .queries = {5, 100, 0, 3},
+                          .keys = {7, 130, 4, 0},
+                          .heads = 4,
+                          .kv_heads = 2,
+                          .head_dim = 6,
+                          .dropout = dropout};
     Context ctx({.seed = dropout > 0.0F ? 5U : 0U});
     Tensors in;
     Arrays<double> plain;
@@ -319,8 +370,11 @@ TEST(Attention, Errors) {
   fails([&](auto& o) { o.relative_bias = Tensor::zeros(ctx, {1, 7}); }, {"relative_bias", "[1, 7]"});
   fails([&](auto& o) { o.relative_bias = Tensor::zeros(ctx, {2, 8}); }, {"relative_bias", "[2, 8]"});
   expect_error([&] { attention(ctx, {}, k, k, options(none)); }, {"attention", "q is undefined"});
-  expect_error([&] { attention(ctx, q, k, Tensor::zeros(ctx, {6, 8}, DType::bfloat16), options(none)); },
-               {"q [5, 8] is float32", "v [6, 8] is bfloat16"});
+  expect_error(
+      [&] {
+    attention(ctx, q, k, Tensor::zeros(ctx, {6, 8}, DType::bfloat16), options(none));
+      },
+      {"q [5, 8] is float32", "v [6, 8] is bfloat16"});
   expect_error([&] { attention(ctx, q, k, Tensor::zeros(ctx, {6, 8}, DType::int32), options(none)); }, {"v", "int32"});
   expect_error([&] { cross_attention(ctx, q, k, options(none)); }, {"cross_attention", "kv", "[6, 16]"});
   expect_error([&] { self_attention(ctx, q, options(none)); }, {"self_attention", "qkv", "[5, 24]"});

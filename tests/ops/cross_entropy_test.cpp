@@ -55,9 +55,11 @@ TEST(CrossEntropy, AgreesWithTheDefinition) {
       for (auto [n, vocab] : {std::pair{1, 1}, {1, 3}, {3, 17}, {5, 65}, {2, 200}}) {
         const CrossEntropyOptions o{.label_smoothing = smoothing, .reduction = reduction};
         const Ids ids = targets_for(n, vocab, 3);
-        check_op({.name = "cross_entropy " + std::to_string(vocab), .inputs = {{.shape = {n, vocab}, .low = -3, .high = 3}, {.shape = {n}, .ids = ids}}},
-                 [&](Context& ctx, const Tensors& in) { return cross_entropy(ctx, in[0], in[1], o); },
-                 [&](const auto& in) { return reference_loss(in[0], ids, o); });
+        check_op(
+            {.name = "cross_entropy " + std::to_string(vocab),
+             .inputs = {{.shape = {n, vocab}, .low = -3, .high = 3}, {.shape = {n}, .ids = ids}}},
+            [&](Context& ctx, const Tensors& in) { return cross_entropy(ctx, in[0], in[1], o); },
+            [&](const auto& in) { return reference_loss(in[0], ids, o); });
       }
 }
 
@@ -67,13 +69,16 @@ TEST(CrossEntropy, FusedWithTheProjection) {
       for (auto [n, d, vocab] : {std::tuple{1, 1, 2}, {3, 17, 5}, {9, 8, 33}}) {
         const CrossEntropyOptions o{.label_smoothing = smoothing, .chunk_rows = chunk};
         const Ids ids = targets_for(n, vocab, 4);
-        const Input x{.shape = {n, d}}, weight{.shape = {vocab, d}, .master = true}, bias{.shape = {vocab}, .master = true}, targets{.shape = {n}, .ids = ids};
-        check_op({.name = "linear_cross_entropy", .inputs = {x, weight, bias, targets}},
-                 [&](Context& ctx, const Tensors& in) { return linear_cross_entropy(ctx, in[0], in[1], in[2], in[3], o); },
-                 [&](const auto& in) { return reference_loss(reference_linear(in[0], in[1], &in[2]), ids, o); });
-        check_op({.name = "linear_cross_entropy without bias", .inputs = {x, weight, targets}},
-                 [&](Context& ctx, const Tensors& in) { return linear_cross_entropy(ctx, in[0], in[1], {}, in[2], o); },
-                 [&](const auto& in) { return reference_loss(reference_linear(in[0], in[1], static_cast<decltype(&in[0])>(nullptr)), ids, o); });
+        const Input x{.shape = {n, d}}, weight{.shape = {vocab, d}, .master = true}, bias{.shape = {vocab}, .master = true},
+            targets{.shape = {n}, .ids = ids};
+        check_op(
+            {.name = "linear_cross_entropy", .inputs = {x, weight, bias, targets}},
+            [&](Context& ctx, const Tensors& in) { return linear_cross_entropy(ctx, in[0], in[1], in[2], in[3], o); },
+            [&](const auto& in) { return reference_loss(reference_linear(in[0], in[1], &in[2]), ids, o); });
+        check_op(
+            {.name = "linear_cross_entropy without bias", .inputs = {x, weight, targets}},
+            [&](Context& ctx, const Tensors& in) { return linear_cross_entropy(ctx, in[0], in[1], {}, in[2], o); },
+            [&](const auto& in) { return reference_loss(reference_linear(in[0], in[1], static_cast<decltype(&in[0])>(nullptr)), ids, o); });
       }
 }
 
@@ -148,7 +153,8 @@ TEST(CrossEntropy, SameBitsForAnyNumberOfThreads) {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = RandomStream{7, 0, 0}.uniform(i) * 8.0F;
     Tensor logits = tensor(ctx, {64, 5003}, values);
     require_grad(logits);
-    const Tensor loss = cross_entropy(ctx, logits, Tensor::from<std::int64_t>(ctx, {64}, targets_for(64, 5003, 5)), {.label_smoothing = 0.1F});
+    const Tensor loss = cross_entropy(ctx, logits, Tensor::from<std::int64_t>(ctx, {64}, targets_for(64, 5003, 5)),
+                                      {.label_smoothing = 0.1F});
     backward(ctx, loss);
     std::vector<float> all = gradient(logits).to_vector<float>();
     all.push_back(loss.item());
@@ -161,7 +167,11 @@ TEST(CrossEntropy, NamesWhatIsWrong) {
   Context ctx;
   const Tensor logits = Tensor::full(ctx, {2, 3}, 0.0F), x = Tensor::full(ctx, {2, 4}, 0.0F), w = Tensor::full(ctx, {3, 4}, 0.0F);
   const Tensor ok = Tensor::from<std::int32_t>(ctx, {2}, {0, 1});
-  expect_error([&] { cross_entropy(ctx, logits, Tensor::from<std::int32_t>(ctx, {2}, {0, 3})); }, {"cross_entropy", "target 3", "position 1", "[0, 3)"});
+  expect_error(
+      [&] {
+    cross_entropy(ctx, logits, Tensor::from<std::int32_t>(ctx, {2}, {0, 3}));
+      },
+      {"cross_entropy", "target 3", "position 1", "[0, 3)"});
   expect_error([&] { cross_entropy(ctx, logits, Tensor::from<std::int64_t>(ctx, {2}, {-1, 0})); }, {"target -1", "position 0"});
   expect_error([&] { cross_entropy(ctx, {}, ok); }, {"cross_entropy", "undefined"});
   expect_error([&] { cross_entropy(ctx, logits, {}); }, {"targets", "undefined"});
@@ -169,9 +179,17 @@ TEST(CrossEntropy, NamesWhatIsWrong) {
   expect_error([&] { cross_entropy(ctx, logits, Tensor::full(ctx, {2}, 0.0F)); }, {"int32 or int64", "float32"});
   expect_error([&] { cross_entropy(ctx, logits.view({6}), ok); }, {"two dimensions", "[6]"});
   expect_error([&] { cross_entropy(ctx, logits, ok, {.label_smoothing = 1.5F}); }, {"label smoothing", "1.5"});
-  expect_error([&] { linear_cross_entropy(ctx, x, Tensor::full(ctx, {3, 5}, 0.0F), {}, ok); }, {"linear_cross_entropy", "[2, 4]", "[3, 5]"});
+  expect_error(
+      [&] {
+    linear_cross_entropy(ctx, x, Tensor::full(ctx, {3, 5}, 0.0F), {}, ok);
+      },
+      {"linear_cross_entropy", "[2, 4]", "[3, 5]"});
   expect_error([&] { linear_cross_entropy(ctx, x, w, Tensor::full(ctx, {4}, 0.0F), ok); }, {"bias [4]", "[3]"});
-  expect_error([&] { linear_cross_entropy(ctx, x, w, {}, Tensor::from<std::int32_t>(ctx, {2}, {0, 7})); }, {"linear_cross_entropy", "target 7"});
+  expect_error(
+      [&] {
+    linear_cross_entropy(ctx, x, w, {}, Tensor::from<std::int32_t>(ctx, {2}, {0, 7}));
+      },
+      {"linear_cross_entropy", "target 7"});
   expect_error([&] { linear_cross_entropy(ctx, x, w, {}, ok, {.chunk_rows = -1}); }, {"chunk_rows"});
 }
 

@@ -25,17 +25,18 @@ Array<S> broadcast(const Array<S>& a, const Array<S>& b, F&& f) {
   return y;
 }
 
-const std::vector<std::pair<Shape, Shape>> pairs = {
-    {{3, 17}, {3, 17}}, {{5, 65}, {65}}, {{65}, {5, 65}}, {{4, 3}, {1}}, {{}, {17}}, {{1}, {1}}, {{2, 1, 3}, {4, 1}}, {{2, 3, 1, 5}, {3, 4, 1}}, {{0, 3}, {3}}};
+const std::vector<std::pair<Shape, Shape>> pairs = {{{3, 17}, {3, 17}}, {{5, 65}, {65}}, {{65}, {5, 65}},     {{4, 3}, {1}},
+                                                    {{}, {17}},         {{1}, {1}},      {{2, 1, 3}, {4, 1}}, {{2, 3, 1, 5}, {3, 4, 1}},
+                                                    {{0, 3}, {3}}};
 
 template <class Op, class F>
 void check_binary(const char* name, Op op, F f, Input second = {.shape = {}}) {
   for (const auto& [a, b] : pairs) {
     Input other = second;
     other.shape = b;
-    check_op({.name = std::string(name) + " " + a.str() + " " + b.str(), .inputs = {{.shape = a}, other}},
-             [&](Context& ctx, const Tensors& in) { return op(ctx, in[0], in[1]); },
-             [&](const auto& in) { return broadcast(in[0], in[1], f); });
+    check_op(
+        {.name = std::string(name) + " " + a.str() + " " + b.str(), .inputs = {{.shape = a}, other}},
+        [&](Context& ctx, const Tensors& in) { return op(ctx, in[0], in[1]); }, [&](const auto& in) { return broadcast(in[0], in[1], f); });
   }
 }
 
@@ -49,9 +50,10 @@ TEST(Elementwise, BinaryOpsBroadcast) {
 }
 
 TEST(Elementwise, OneTensorOnBothSides) {
-  check_op({.name = "x·x - x", .inputs = {{.shape = {3, 5}}}},
-           [](Context& ctx, const Tensors& in) { return sub(ctx, mul(ctx, in[0], in[0]), in[0]); },
-           [](const auto& in) { return broadcast(in[0], in[0], [](const auto& a, const auto& b) { return a * b - a; }); });
+  check_op(
+      {.name = "x·x - x", .inputs = {{.shape = {3, 5}}}},
+      [](Context& ctx, const Tensors& in) { return sub(ctx, mul(ctx, in[0], in[0]), in[0]); },
+      [](const auto& in) { return broadcast(in[0], in[0], [](const auto& a, const auto& b) { return a * b - a; }); });
 }
 
 TEST(Elementwise, TiesGoToTheFirstOperand) {
@@ -68,30 +70,43 @@ TEST(Elementwise, TiesGoToTheFirstOperand) {
 template <class Op, class F>
 void check_unary(const char* name, Op op, F f, double low, double high, double away_from = NAN) {
   for (const Shape& shape : {Shape{3, 17}, Shape{65}, Shape{1}, Shape{}, Shape{0, 3}}) {
-    check_op({.name = std::string(name) + " " + shape.str(), .inputs = {{.shape = shape, .low = low, .high = high, .away_from = away_from}}},
-             [&](Context& ctx, const Tensors& in) { return op(ctx, in[0]); },
-             [&](const auto& in) {
-               auto y = in[0];
-               for (auto& v : y.values) v = f(v);
-               return y;
-             });
+    check_op(
+        {.name = std::string(name) + " " + shape.str(), .inputs = {{.shape = shape, .low = low, .high = high, .away_from = away_from}}},
+        [&](Context& ctx, const Tensors& in) { return op(ctx, in[0]); },
+        [&](const auto& in) {
+      auto y = in[0];
+      for (auto& v : y.values) v = f(v);
+      return y;
+        });
   }
 }
 
 TEST(Elementwise, UnaryOps) {
   using ::reference::abs, ::reference::cos, ::reference::exp, ::reference::log, ::reference::sin, ::reference::sqrt, ::reference::tanh;
-  check_unary("exp", [](Context& ctx, const Tensor& x) { return transformer::exp(ctx, x); }, [](const auto& v) { return exp(v); }, -3, 3);
-  check_unary("log", [](Context& ctx, const Tensor& x) { return transformer::log(ctx, x); }, [](const auto& v) { return log(v); }, 0.2, 3);
-  check_unary("sqrt", [](Context& ctx, const Tensor& x) { return transformer::sqrt(ctx, x); }, [](const auto& v) { return sqrt(v); }, 0.2, 3);
-  check_unary("tanh", [](Context& ctx, const Tensor& x) { return transformer::tanh(ctx, x); }, [](const auto& v) { return tanh(v); }, -3, 3);
-  check_unary("sin", [](Context& ctx, const Tensor& x) { return transformer::sin(ctx, x); }, [](const auto& v) { return sin(v); }, -9, 9);
-  check_unary("cos", [](Context& ctx, const Tensor& x) { return transformer::cos(ctx, x); }, [](const auto& v) { return cos(v); }, -9, 9);
-  check_unary("abs", [](Context& ctx, const Tensor& x) { return transformer::abs(ctx, x); }, [](const auto& v) { return abs(v); }, -1, 1, 0);
-  check_unary("rsqrt", rsqrt, [](const auto& v) { return 1.0 / sqrt(v); }, 0.2, 3);
-  check_unary("sigmoid", sigmoid, [](const auto& v) { return 1.0 / (1.0 + exp(-v)); }, -5, 5);
-  check_unary("square", square, [](const auto& v) { return v * v; }, -2, 2);
-  check_unary("neg", neg, [](const auto& v) { return -v; }, -2, 2);
-  check_unary("scale", [](Context& ctx, const Tensor& x) { return scale(ctx, x, 1.5F); }, [](const auto& v) { return v * 1.5; }, -2, 2);
+  check_unary(
+      "exp", [](Context& ctx, const Tensor& x) { return transformer::exp(ctx, x); }, [](const auto& v) { return exp(v); }, -3, 3);
+  check_unary(
+      "log", [](Context& ctx, const Tensor& x) { return transformer::log(ctx, x); }, [](const auto& v) { return log(v); }, 0.2, 3);
+  check_unary(
+      "sqrt", [](Context& ctx, const Tensor& x) { return transformer::sqrt(ctx, x); }, [](const auto& v) { return sqrt(v); }, 0.2, 3);
+  check_unary(
+      "tanh", [](Context& ctx, const Tensor& x) { return transformer::tanh(ctx, x); }, [](const auto& v) { return tanh(v); }, -3, 3);
+  check_unary(
+      "sin", [](Context& ctx, const Tensor& x) { return transformer::sin(ctx, x); }, [](const auto& v) { return sin(v); }, -9, 9);
+  check_unary(
+      "cos", [](Context& ctx, const Tensor& x) { return transformer::cos(ctx, x); }, [](const auto& v) { return cos(v); }, -9, 9);
+  check_unary(
+      "abs", [](Context& ctx, const Tensor& x) { return transformer::abs(ctx, x); }, [](const auto& v) { return abs(v); }, -1, 1, 0);
+  check_unary(
+      "rsqrt", rsqrt, [](const auto& v) { return 1.0 / sqrt(v); }, 0.2, 3);
+  check_unary(
+      "sigmoid", sigmoid, [](const auto& v) { return 1.0 / (1.0 + exp(-v)); }, -5, 5);
+  check_unary(
+      "square", square, [](const auto& v) { return v * v; }, -2, 2);
+  check_unary(
+      "neg", neg, [](const auto& v) { return -v; }, -2, 2);
+  check_unary(
+      "scale", [](Context& ctx, const Tensor& x) { return scale(ctx, x, 1.5F); }, [](const auto& v) { return v * 1.5; }, -2, 2);
 }
 
 TEST(Elementwise, ColumnBlocksAndHalfPrecision) {

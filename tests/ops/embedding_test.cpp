@@ -20,9 +20,10 @@ TEST(Embedding, AgreesWithReference) {
   for (std::int64_t d : {1, 3, 17, 65})
     for (float scale : {1.0F, 8.0F})
       for (bool master : {true, false})
-        check_op({.name = "embedding", .inputs = {{.shape = {5, d}, .master = master}, {.shape = {7}, .ids = ids}}},
-                 [=](Context& ctx, const Tensors& in) { return embedding(ctx, in[1], in[0], scale); },
-                 [=](const auto& in) { return reference_embedding(ids, in[0], scale); });
+        check_op(
+            {.name = "embedding", .inputs = {{.shape = {5, d}, .master = master}, {.shape = {7}, .ids = ids}}},
+            [=](Context& ctx, const Tensors& in) { return embedding(ctx, in[1], in[0], scale); },
+            [=](const auto& in) { return reference_embedding(ids, in[0], scale); });
 }
 
 TEST(Embedding, AnyShapeOfIds) {

@@ -36,19 +36,22 @@ Array<S> plain_linear(const Arrays<S>& in, Activation activation) {
 
 TEST(Linear, MatchesReferenceOverOddSizes) {
   for (auto [rows, in, out] : {std::tuple{1, 1, 1}, {1, 17, 3}, {3, 1, 17}, {17, 65, 3}, {65, 3, 17}, {2, 64, 65}}) {
-    check_op({.name = fmt::format("linear {}x{}→{}", rows, in, out), .inputs = {{.shape = {rows, in}}, {.shape = {out, in}, .master = true}, {.shape = {out}, .master = true}}},
-             [](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1], t[2]); },
-             [](const auto& t) { return plain_linear(t, Activation::none); });
+    check_op(
+        {.name = fmt::format("linear {}x{}→{}", rows, in, out),
+         .inputs = {{.shape = {rows, in}}, {.shape = {out, in}, .master = true}, {.shape = {out}, .master = true}}},
+        [](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1], t[2]); },
+        [](const auto& t) { return plain_linear(t, Activation::none); });
   }
 }
 
 TEST(Linear, FusesEveryActivation) {
   for (Activation a : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
-    check_op({.name = fmt::format("activation {}", static_cast<int>(a)),
-              .inputs = {{.shape = {5, 17}}, {.shape = {9, 17}, .master = true}, {.shape = {9}, .master = true}},
-              .differences = a != Activation::relu},
-             [a](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1], t[2], a); },
-             [a](const auto& t) { return plain_linear(t, a); });
+    check_op(
+        {.name = fmt::format("activation {}", static_cast<int>(a)),
+         .inputs = {{.shape = {5, 17}}, {.shape = {9, 17}, .master = true}, {.shape = {9}, .master = true}},
+         .differences = a != Activation::relu},
+        [a](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1], t[2], a); },
+        [a](const auto& t) { return plain_linear(t, a); });
     // Without gradients the activation is fused into the product; the values are the same.
     Context ctx;
     const Tensor x = Tensor::full(ctx, {2, 4}, 0.3F), w = Tensor::full(ctx, {3, 4}, -0.4F);
@@ -62,29 +65,32 @@ TEST(Linear, FusesEveryActivation) {
 TEST(Linear, FusesDropoutAfterTheActivation) {
   const float p = 0.3F;
   for (Activation a : {Activation::none, Activation::relu, Activation::gelu}) {
-    check_op({.name = fmt::format("activation {} with dropout", static_cast<int>(a)),
-              .inputs = {{.shape = {7, 17}}, {.shape = {11, 17}, .master = true}, {.shape = {11}, .master = true}},
-              .differences = a != Activation::relu, .context = {.seed = 5}},
-             [=](Context& ctx, const Tensors& t) {
-               ctx.set_training(true);
-               return linear(ctx, t[0], t[1], t[2], a, p);
-             },
-             [=](const auto& t) {
-               auto y = plain_linear(t, a);
-               const RandomStream mask{5, 0, 0};
-               for (std::int64_t i = 0; i < y.shape.numel(); ++i) {
-                 const bool dropped = mask.bits(static_cast<std::uint64_t>(i)) < static_cast<std::uint32_t>(static_cast<double>(p) * 0x1p32);
-                 y[i] = y[i] * (dropped ? 0.0 : 1.0 / (1.0 - static_cast<double>(p)));
-               }
-               return y;
-             });
+    check_op(
+        {.name = fmt::format("activation {} with dropout", static_cast<int>(a)),
+         .inputs = {{.shape = {7, 17}}, {.shape = {11, 17}, .master = true}, {.shape = {11}, .master = true}},
+         .differences = a != Activation::relu,
+         .context = {.seed = 5}},
+        [=](Context& ctx, const Tensors& t) {
+      ctx.set_training(true);
+      return linear(ctx, t[0], t[1], t[2], a, p);
+        },
+        [=](const auto& t) {
+      auto y = plain_linear(t, a);
+      const RandomStream mask{5, 0, 0};
+      for (std::int64_t i = 0; i < y.shape.numel(); ++i) {
+        const bool dropped = mask.bits(static_cast<std::uint64_t>(i)) < static_cast<std::uint32_t>(static_cast<double>(p) * 0x1p32);
+        y[i] = y[i] * (dropped ? 0.0 : 1.0 / (1.0 - static_cast<double>(p)));
+      }
+      return y;
+    });
   }
 }
 
 TEST(Linear, TakesAnyNumberOfLeadingDimensionsAndNoBias) {
-  check_op({.name = "linear 3d", .inputs = {{.shape = {2, 3, 7}}, {.shape = {5, 7}}}},
-           [](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1]); },
-           [](const auto& t) { return plain_linear(t, Activation::none); });
+  check_op(
+      {.name = "linear 3d", .inputs = {{.shape = {2, 3, 7}}, {.shape = {5, 7}}}},
+      [](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[1]); },
+      [](const auto& t) { return plain_linear(t, Activation::none); });
 }
 
 TEST(Linear, EmptyBatchGivesZeroGradients) {
@@ -134,17 +140,19 @@ TEST(Matmul, EveryTransposeAndBatch) {
           const std::int64_t m = 5, k = 17, n = 3;
           const Shape a = ta ? Shape{batch, k, m} : Shape{batch, m, k};
           const Shape b = shared ? (tb ? Shape{n, k} : Shape{k, n}) : (tb ? Shape{batch, n, k} : Shape{batch, k, n});
-          check_op({.name = fmt::format("matmul {}{} batch {} shared {}", ta, tb, batch, shared), .inputs = {{.shape = a}, {.shape = b}}},
-                   [=](Context& ctx, const Tensors& t) { return matmul(ctx, t[0], t[1], ta, tb); },
-                   [=](const auto& t) {
-                     auto y = std::decay_t<decltype(t[0])>(Shape{batch, m, n});
-                     for (std::int64_t s = 0; s < batch; ++s)
-                       for (std::int64_t i = 0; i < m; ++i)
-                         for (std::int64_t j = 0; j < n; ++j)
-                           for (std::int64_t l = 0; l < k; ++l)
-                             y[(s * m + i) * n + j] += t[0][s * m * k + (ta ? l * m + i : i * k + l)] * t[1][(shared ? 0 : s * k * n) + (tb ? j * k + l : l * n + j)];
-                     return y;
-                   });
+          check_op(
+              {.name = fmt::format("matmul {}{} batch {} shared {}", ta, tb, batch, shared), .inputs = {{.shape = a}, {.shape = b}}},
+              [=](Context& ctx, const Tensors& t) { return matmul(ctx, t[0], t[1], ta, tb); },
+              [=](const auto& t) {
+            auto y = std::decay_t<decltype(t[0])>(Shape{batch, m, n});
+            for (std::int64_t s = 0; s < batch; ++s)
+              for (std::int64_t i = 0; i < m; ++i)
+                for (std::int64_t j = 0; j < n; ++j)
+                  for (std::int64_t l = 0; l < k; ++l)
+                    y[(s * m + i) * n + j] += t[0][s * m * k + (ta ? l * m + i : i * k + l)] *
+                        t[1][(shared ? 0 : s * k * n) + (tb ? j * k + l : l * n + j)];
+            return y;
+              });
         }
 }
 

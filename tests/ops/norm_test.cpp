@@ -34,7 +34,8 @@ Array<S> reference_sum(const Array<S>& x, const Array<S>& sub, double p, std::ui
   Array<S> sum = x;
   const RandomStream stream{seed, 0, 0};
   for (std::size_t i = 0; i < sum.values.size(); ++i)
-    if (p == 0.0 || stream.bits(i) >= static_cast<std::uint32_t>(static_cast<float>(p) * 0x1p32)) sum.values[i] += sub.values[i] / S(1.0 - p);
+    if (p == 0.0 || stream.bits(i) >= static_cast<std::uint32_t>(static_cast<float>(p) * 0x1p32))
+      sum.values[i] += sub.values[i] / S(1.0 - p);
   return sum;
 }
 
@@ -49,33 +50,40 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 TEST(Norm, LayerNormAgreesWithReference) {
   for (const Shape& shape : shapes) {
     const Input parameter{.shape = {shape.back()}, .master = true};
-    check_op({.name = "layer_norm " + shape.str(), .inputs = {{.shape = shape}, parameter, parameter}},
-             [](Context& ctx, const Tensors& in) { return layer_norm(ctx, in[0], in[1], in[2]); },
-             [](const auto& in) { return reference_norm(in[0], NormKind::layer_norm, 1e-5F, &in[1], &in[2]); });
+    check_op(
+        {.name = "layer_norm " + shape.str(), .inputs = {{.shape = shape}, parameter, parameter}},
+        [](Context& ctx, const Tensors& in) { return layer_norm(ctx, in[0], in[1], in[2]); },
+        [](const auto& in) { return reference_norm(in[0], NormKind::layer_norm, 1e-5F, &in[1], &in[2]); });
   }
 }
 
 TEST(Norm, RmsNormAgreesWithReference) {
   for (const Shape& shape : shapes)
-    check_op({.name = "rms_norm " + shape.str(), .inputs = {{.shape = shape}, {.shape = {shape.back()}, .master = true}}},
-             [](Context& ctx, const Tensors& in) { return rms_norm(ctx, in[0], in[1]); },
-             [](const auto& in) { return reference_norm(in[0], NormKind::rms_norm, 1e-6F, &in[1], decltype(&in[1])(nullptr)); });
+    check_op(
+        {.name = "rms_norm " + shape.str(), .inputs = {{.shape = shape}, {.shape = {shape.back()}, .master = true}}},
+        [](Context& ctx, const Tensors& in) { return rms_norm(ctx, in[0], in[1]); },
+        [](const auto& in) { return reference_norm(in[0], NormKind::rms_norm, 1e-6F, &in[1], decltype (&in[1])(nullptr)); });
 }
 
 TEST(Norm, ParametersAreOptional) {
   for (NormKind kind : {NormKind::layer_norm, NormKind::rms_norm}) {
-    check_op({.name = "plain", .inputs = {{.shape = {4, 19}}}},
-             [=](Context& ctx, const Tensors& in) { return norm(ctx, in[0], {.kind = kind, .weight = {}, .bias = {}}); },
-             [=](const auto& in) { return reference_norm(in[0], kind, 1e-5F, decltype(&in[0])(nullptr), decltype(&in[0])(nullptr)); });
-    check_op({.name = "bias only", .inputs = {{.shape = {4, 19}}, {.shape = {19}}}},  // in the dtype of x
-             [=](Context& ctx, const Tensors& in) { return norm(ctx, in[0], {.kind = kind, .weight = {}, .bias = in[1]}); },
-             [=](const auto& in) { return reference_norm(in[0], kind, 1e-5F, decltype(&in[0])(nullptr), &in[1]); });
-    check_op({.name = "weight only", .inputs = {{.shape = {4, 19}}, {.shape = {19}}}},
-             [=](Context& ctx, const Tensors& in) { return norm(ctx, in[0], {.kind = kind, .weight = in[1], .bias = {}}); },
-             [=](const auto& in) { return reference_norm(in[0], kind, 1e-5F, &in[1], decltype(&in[0])(nullptr)); });
-    check_op({.name = "parameters alone have gradients", .inputs = {{.shape = {70, 3}, .gradient = false}, {.shape = {3}, .master = true}, {.shape = {3}, .master = true}}},
-             [=](Context& ctx, const Tensors& in) { return norm(ctx, in[0], {.kind = kind, .weight = in[1], .bias = in[2]}); },
-             [=](const auto& in) { return reference_norm(in[0], kind, 1e-5F, &in[1], &in[2]); });
+    check_op(
+        {.name = "plain", .inputs = {{.shape = {4, 19}}}},
+        [=](Context& ctx, const Tensors& in) { return norm(ctx, in[0], {.kind = kind, .weight = {}, .bias = {}}); },
+        [=](const auto& in) { return reference_norm(in[0], kind, 1e-5F, decltype (&in[0])(nullptr), decltype (&in[0])(nullptr)); });
+    check_op(
+        {.name = "bias only", .inputs = {{.shape = {4, 19}}, {.shape = {19}}}},  // in the dtype of x
+        [=](Context& ctx, const Tensors& in) { return norm(ctx, in[0], {.kind = kind, .weight = {}, .bias = in[1]}); },
+        [=](const auto& in) { return reference_norm(in[0], kind, 1e-5F, decltype (&in[0])(nullptr), &in[1]); });
+    check_op(
+        {.name = "weight only", .inputs = {{.shape = {4, 19}}, {.shape = {19}}}},
+        [=](Context& ctx, const Tensors& in) { return norm(ctx, in[0], {.kind = kind, .weight = in[1], .bias = {}}); },
+        [=](const auto& in) { return reference_norm(in[0], kind, 1e-5F, &in[1], decltype (&in[0])(nullptr)); });
+    check_op(
+        {.name = "parameters alone have gradients",
+         .inputs = {{.shape = {70, 3}, .gradient = false}, {.shape = {3}, .master = true}, {.shape = {3}, .master = true}}},
+        [=](Context& ctx, const Tensors& in) { return norm(ctx, in[0], {.kind = kind, .weight = in[1], .bias = in[2]}); },
+        [=](const auto& in) { return reference_norm(in[0], kind, 1e-5F, &in[1], &in[2]); });
   }
 }
 
@@ -103,33 +111,36 @@ TEST(AddNorm, BothResultsAgreeWithReference) {
         const ContextOptions context{.seed = 5};
         // sum + normed, so that the gradient reaches the sum along both ways; and each alone.
         for (int which = 0; which < 3; ++which) {
-          check_op({.name = "add_norm " + shape.str(), .inputs = {{.shape = shape}, {.shape = shape}, parameter, parameter}, .context = context},
-                   [=](Context& ctx, const Tensors& in) {
-                     ctx.set_training(true);
-                     auto [sum, normed] = add_norm(ctx, in[0], in[1], {.kind = kind, .weight = in[2], .bias = in[3], .eps = 1e-3F}, static_cast<float>(p));
-                     if (which == 0) return add_dropout(ctx, sum, normed, 0.0F);
-                     return which == 1 ? sum : normed;
-                   },
-                   [=](const auto& in) {
-                     auto sum = reference_sum(in[0], in[1], p, 5);
-                     if (which == 1) return sum;
-                     auto normed = reference_norm(sum, kind, 1e-3F, &in[2], &in[3]);
-                     if (which == 0)
-                       for (std::size_t i = 0; i < sum.values.size(); ++i) normed.values[i] += sum.values[i];
-                     return normed;
-                   });
+          check_op(
+              {.name = "add_norm " + shape.str(), .inputs = {{.shape = shape}, {.shape = shape}, parameter, parameter}, .context = context},
+              [=](Context& ctx, const Tensors& in) {
+            ctx.set_training(true);
+            auto [sum, normed] = add_norm(ctx, in[0], in[1], {.kind = kind, .weight = in[2], .bias = in[3], .eps = 1e-3F},
+                                          static_cast<float>(p));
+            if (which == 0) return add_dropout(ctx, sum, normed, 0.0F);
+            return which == 1 ? sum : normed;
+              },
+              [=](const auto& in) {
+            auto sum = reference_sum(in[0], in[1], p, 5);
+            if (which == 1) return sum;
+            auto normed = reference_norm(sum, kind, 1e-3F, &in[2], &in[3]);
+            if (which == 0)
+              for (std::size_t i = 0; i < sum.values.size(); ++i) normed.values[i] += sum.values[i];
+            return normed;
+          });
         }
       }
 }
 
 TEST(AddNorm, AddDropoutAgreesWithReference) {
   for (const Shape& shape : shapes)
-    check_op({.name = "add_dropout " + shape.str(), .inputs = {{.shape = shape}, {.shape = shape}}, .context = {.seed = 3}},
-             [](Context& ctx, const Tensors& in) {
-               ctx.set_training(true);
-               return add_dropout(ctx, in[0], in[1], 0.5F);
-             },
-             [](const auto& in) { return reference_sum(in[0], in[1], 0.5, 3); });
+    check_op(
+        {.name = "add_dropout " + shape.str(), .inputs = {{.shape = shape}, {.shape = shape}}, .context = {.seed = 3}},
+        [](Context& ctx, const Tensors& in) {
+      ctx.set_training(true);
+      return add_dropout(ctx, in[0], in[1], 0.5F);
+        },
+        [](const auto& in) { return reference_sum(in[0], in[1], 0.5, 3); });
 }
 
 TEST(AddNorm, DropsOnlyInTraining) {
@@ -140,9 +151,13 @@ TEST(AddNorm, DropsOnlyInTraining) {
 }
 
 TEST(AddNorm, TheSameTensorOnBothSides) {
-  check_op({.name = "x + x", .inputs = {{.shape = {3, 5}}}},
-           [](Context& ctx, const Tensors& in) { return add_norm(ctx, in[0], in[0], {}).normed; },
-           [](const auto& in) { return reference_norm(reference_sum(in[0], in[0], 0.0, 0), NormKind::layer_norm, 1e-5F, decltype(&in[0])(nullptr), decltype(&in[0])(nullptr)); });
+  check_op(
+      {.name = "x + x", .inputs = {{.shape = {3, 5}}}},
+      [](Context& ctx, const Tensors& in) { return add_norm(ctx, in[0], in[0], {}).normed; },
+      [](const auto& in) {
+    return reference_norm(reference_sum(in[0], in[0], 0.0, 0), NormKind::layer_norm, 1e-5F, decltype (&in[0])(nullptr),
+                          decltype (&in[0])(nullptr));
+      });
 }
 
 TEST(AddNorm, SameBitsWithAnyNumberOfThreads) {

@@ -22,24 +22,27 @@ TEST(Pack, DropsPaddingWhereverItIs) {
   EXPECT_EQ(p.sequences.longest(), 3);
   std::vector<std::int64_t> ids(12);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i) * 10;
-  EXPECT_EQ(pack(ctx, Tensor::from<std::int64_t>(ctx, {4, 3}, ids), p).to_vector<std::int64_t>(), (std::vector<std::int64_t>{0, 10, 40, 50, 90, 100, 110}));
+  EXPECT_EQ(pack(ctx, Tensor::from<std::int64_t>(ctx, {4, 3}, ids), p).to_vector<std::int64_t>(),
+            (std::vector<std::int64_t>{0, 10, 40, 50, 90, 100, 110}));
 }
 
 TEST(Pack, PackAndUnpackWithGradients) {
-  check_op({.name = "pack", .inputs = {{.shape = {4, 3, 5}}}}, [](Context& ctx, const Tensors& t) { return pack(ctx, t[0], make(ctx)); },
-           [](const auto& t) {
-             auto y = std::decay_t<decltype(t[0])>(Shape{7, 5});
-             for (std::int64_t r = 0; r < 7; ++r)
-               for (std::int64_t c = 0; c < 5; ++c) y.at(r, c) = t[0].at(kept[static_cast<std::size_t>(r)], c);
-             return y;
-           });
-  check_op({.name = "unpack", .inputs = {{.shape = {7, 5}}}}, [](Context& ctx, const Tensors& t) { return unpack(ctx, t[0], make(ctx)); },
-           [](const auto& t) {
-             auto y = std::decay_t<decltype(t[0])>(Shape{4, 3, 5});
-             for (std::int64_t r = 0; r < 7; ++r)
-               for (std::int64_t c = 0; c < 5; ++c) y.at(kept[static_cast<std::size_t>(r)], c) = t[0].at(r, c);
-             return y;
-           });
+  check_op(
+      {.name = "pack", .inputs = {{.shape = {4, 3, 5}}}}, [](Context& ctx, const Tensors& t) { return pack(ctx, t[0], make(ctx)); },
+      [](const auto& t) {
+    auto y = std::decay_t<decltype(t[0])>(Shape{7, 5});
+    for (std::int64_t r = 0; r < 7; ++r)
+      for (std::int64_t c = 0; c < 5; ++c) y.at(r, c) = t[0].at(kept[static_cast<std::size_t>(r)], c);
+    return y;
+      });
+  check_op(
+      {.name = "unpack", .inputs = {{.shape = {7, 5}}}}, [](Context& ctx, const Tensors& t) { return unpack(ctx, t[0], make(ctx)); },
+      [](const auto& t) {
+    auto y = std::decay_t<decltype(t[0])>(Shape{4, 3, 5});
+    for (std::int64_t r = 0; r < 7; ++r)
+      for (std::int64_t c = 0; c < 5; ++c) y.at(kept[static_cast<std::size_t>(r)], c) = t[0].at(r, c);
+    return y;
+      });
 }
 
 TEST(Pack, SaysWhatDoesNotFit) {

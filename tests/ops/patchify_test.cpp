@@ -23,7 +23,10 @@ Array<S> reference_patchify(const Array<S>& x, const Patches& p) {
   return y;
 }
 
-struct Case { Shape images; Patches patches; };
+struct Case {
+  Shape images;
+  Patches patches;
+};
 
 }  // namespace
 
@@ -31,12 +34,13 @@ TEST(Patchify, AgreesWithReference) {
   for (const Case& c : std::vector<Case>{{{1, 1, 1, 1}, {1, 1}},
                                          {{2, 3, 4, 6}, {2, 3}},
                                          {{1, 1, 7, 17}, {7, 17}},
-                                         {{2, 2, 7, 9}, {3, 5, 2, 1}},    // overlapping
-                                         {{1, 2, 9, 70}, {2, 33, 5, 34}}, // apart
+                                         {{2, 2, 7, 9}, {3, 5, 2, 1}},     // overlapping
+                                         {{1, 2, 9, 70}, {2, 33, 5, 34}},  // apart
                                          {{0, 3, 4, 4}, {2, 2}}})
-    check_op({.name = "patchify " + c.images.str(), .inputs = {{.shape = c.images}}},
-             [&](Context& ctx, const Tensors& in) { return patchify(ctx, in[0], c.patches); },
-             [&](const auto& in) { return reference_patchify(in[0], c.patches); });
+    check_op(
+        {.name = "patchify " + c.images.str(), .inputs = {{.shape = c.images}}},
+        [&](Context& ctx, const Tensors& in) { return patchify(ctx, in[0], c.patches); },
+        [&](const auto& in) { return reference_patchify(in[0], c.patches); });
 }
 
 TEST(Patchify, OrderIsThatOfAConvolutionsWeight) {
@@ -57,19 +61,20 @@ TEST(Patchify, ThirtyDaysGiveNineOverlappingPatches) {
   EXPECT_EQ(y.shape().str(), "[18, 6]");
   for (int series = 0; series < 2; ++series)
     for (int patch = 0; patch < 9; ++patch)
-      for (int i = 0; i < 6; ++i)
-        EXPECT_EQ(y.data<float>()[(series * 9 + patch) * 6 + i], static_cast<float>(series * 30 + patch * 3 + i));
+      for (int i = 0; i < 6; ++i) EXPECT_EQ(y.data<float>()[(series * 9 + patch) * 6 + i], static_cast<float>(series * 30 + patch * 3 + i));
 }
 
 TEST(Patchify, SeriesAgreeWithReference) {
-  for (const auto& [size, length, stride] : std::vector<std::array<std::int64_t, 3>>{{1, 1, 1}, {30, 6, 3}, {31, 6, 3}, {65, 17, 4}, {20, 3, 5}, {12, 4, 0}})
-    check_op({.name = "series", .inputs = {{.shape = {3, size}}}},
-             [&](Context& ctx, const Tensors& in) { return patchify_series(ctx, in[0], length, stride); },
-             [&](const auto& in) {
-               auto x = in[0];
-               x.shape = Shape{3, 1, 1, size};
-               return reference_patchify(x, {1, length, 1, stride});
-             });
+  for (const auto& [size, length, stride] :
+       std::vector<std::array<std::int64_t, 3>>{{1, 1, 1}, {30, 6, 3}, {31, 6, 3}, {65, 17, 4}, {20, 3, 5}, {12, 4, 0}})
+    check_op(
+        {.name = "series", .inputs = {{.shape = {3, size}}}},
+        [&](Context& ctx, const Tensors& in) { return patchify_series(ctx, in[0], length, stride); },
+        [&](const auto& in) {
+      auto x = in[0];
+      x.shape = Shape{3, 1, 1, size};
+      return reference_patchify(x, {1, length, 1, stride});
+        });
 }
 
 TEST(Patchify, FollowsRowStrides) {

@@ -45,10 +45,13 @@ TEST(Reduce, EverySetOfAxes) {
       for (bool keep : {false, true}) {
         for (Reduction kind : {Reduction::sum, Reduction::mean, Reduction::max}) {
           auto* op = kind == Reduction::sum ? sum : kind == Reduction::mean ? mean : max;
-          check_op({.name = shape.str() + " axes " + std::to_string(mask) + " kind " + std::to_string(static_cast<int>(kind)),
-                    .inputs = {{.shape = shape}}, .bfloat16_tolerance = kind == Reduction::max ? 0.0 : 1e-2, .differences = keep},
-                   [&](Context& ctx, const Tensors& in) { return op(ctx, in[0], axes, keep); },
-                   [&](const auto& in) { return reduced(in[0], mask, keep, kind); });
+          check_op(
+              {.name = shape.str() + " axes " + std::to_string(mask) + " kind " + std::to_string(static_cast<int>(kind)),
+               .inputs = {{.shape = shape}},
+               .bfloat16_tolerance = kind == Reduction::max ? 0.0 : 1e-2,
+               .differences = keep},
+              [&](Context& ctx, const Tensors& in) { return op(ctx, in[0], axes, keep); },
+              [&](const auto& in) { return reduced(in[0], mask, keep, kind); });
         }
       }
     }

@@ -5,7 +5,9 @@
 namespace transformer::test {
 namespace {
 
-Tensor positions(Context& ctx, const std::vector<std::int32_t>& p) { return Tensor::from<std::int32_t>(ctx, {static_cast<std::int64_t>(p.size())}, p); }
+Tensor positions(Context& ctx, const std::vector<std::int32_t>& p) {
+  return Tensor::from<std::int32_t>(ctx, {static_cast<std::int64_t>(p.size())}, p);
+}
 
 template <class S>
 Array<S> reference_rope(const Array<S>& x, const std::vector<std::int32_t>& position, const RopeOptions& o, double base) {
@@ -13,9 +15,11 @@ Array<S> reference_rope(const Array<S>& x, const std::vector<std::int32_t>& posi
   for (std::int64_t t = 0; t < x.dim(0); ++t)
     for (std::int64_t head = 0; head < o.heads; ++head)
       for (std::int64_t i = 0; i < o.rotary_dim / 2; ++i) {
-        const double angle = position[static_cast<std::size_t>(t)] * std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(o.rotary_dim));
+        const double angle = position[static_cast<std::size_t>(t)] *
+            std::pow(base, -2.0 * static_cast<double>(i) / static_cast<double>(o.rotary_dim));
         const bool neighbours = o.pairs == RopePairs::interleaved;
-        const std::int64_t a = head * o.head_dim + (neighbours ? 2 * i : i), b = head * o.head_dim + (neighbours ? 2 * i + 1 : i + o.rotary_dim / 2);
+        const std::int64_t a = head * o.head_dim + (neighbours ? 2 * i : i),
+                           b = head * o.head_dim + (neighbours ? 2 * i + 1 : i + o.rotary_dim / 2);
         y.at(t, a) = x.at(t, a) * S(std::cos(angle)) - x.at(t, b) * S(std::sin(angle));
         y.at(t, b) = x.at(t, b) * S(std::cos(angle)) + x.at(t, a) * S(std::sin(angle));
       }
@@ -27,11 +31,15 @@ Array<S> reference_rope(const Array<S>& x, const std::vector<std::int32_t>& posi
 TEST(Rope, AgreesWithReference) {
   const std::vector<std::int32_t> position = {0, 5, 1, 1, 30};
   for (RopePairs pairs : {RopePairs::half_split, RopePairs::interleaved})
-    for (RopeOptions o : std::vector<RopeOptions>{{1, 2, 2, pairs}, {3, 6, 4, pairs}, {2, 34, 34, pairs}, {1, 65, 64, pairs}, {4, 10, 2, pairs}})
+    for (RopeOptions o :
+         std::vector<RopeOptions>{{1, 2, 2, pairs}, {3, 6, 4, pairs}, {2, 34, 34, pairs}, {1, 65, 64, pairs}, {4, 10, 2, pairs}})
       for (std::int64_t rest : {0, 7})  // columns behind the heads that stay as they are
-        check_op({.name = "rope", .inputs = {{.shape = {5, o.heads * o.head_dim + rest}}}},
-                 [=](Context& ctx, const Tensors& in) { return rope(ctx, in[0], positions(ctx, position), rope_table(ctx, 31, o.rotary_dim), o); },
-                 [=](const auto& in) { return reference_rope(in[0], position, o, 10000.0); });
+        check_op(
+            {.name = "rope", .inputs = {{.shape = {5, o.heads * o.head_dim + rest}}}},
+            [=](Context& ctx, const Tensors& in) {
+          return rope(ctx, in[0], positions(ctx, position), rope_table(ctx, 31, o.rotary_dim), o);
+            },
+            [=](const auto& in) { return reference_rope(in[0], position, o, 10000.0); });
 }
 
 TEST(Rope, TurnsTheWholeHeadByDefault) {
@@ -60,7 +68,8 @@ TEST(Rope, ProductsDependOnTheDistanceAlone) {
       return sum;
     };
     for (std::int32_t distance : {0, 1, 7, 100})
-      for (std::int32_t start : {1, 50, 400}) EXPECT_NEAR(product(start + distance, start), product(distance, 0), 1e-5) << distance << " from " << start;
+      for (std::int32_t start : {1, 50, 400})
+        EXPECT_NEAR(product(start + distance, start), product(distance, 0), 1e-5) << distance << " from " << start;
     EXPECT_GT(std::abs(product(1, 0) - product(7, 0)), 1e-2);
   }
 }

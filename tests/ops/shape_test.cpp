@@ -57,19 +57,21 @@ Array<S> picked(const Array<S>& x, const Shape& shape, F&& index) {
 }
 
 TEST(Shape, Reshape) {
-  for (const auto& [from, to] : std::vector<std::pair<Shape, Shape>>{{{3, 4}, {2, 6}}, {{3, 4}, {-1}}, {{2, 3, 5}, {6, -1}}, {{1}, {}}, {{0, 3}, {3, 0}}, {{0, 3}, {-1, 3}}}) {
-    check_op({.name = "reshape " + from.str() + " " + to.str(), .inputs = {{.shape = from}}},
-             [&](Context& ctx, const Tensors& in) {
-               Tensor y = reshape(ctx, in[0], to);
-               EXPECT_EQ(y.raw(), in[0].raw());
-               return y;
-             },
-             [&](const auto& in) {
-               Shape shape = to;
-               for (int i = 0; i < to.rank(); ++i)
-                 if (to[i] == -1) shape[i] = 1, shape[i] = shape.numel() == 0 ? 0 : from.numel() / shape.numel();
-               return picked(in[0], shape, [](std::int64_t i) { return i; });
-             });
+  for (const auto& [from, to] : std::vector<std::pair<Shape, Shape>>{
+           {{3, 4}, {2, 6}}, {{3, 4}, {-1}}, {{2, 3, 5}, {6, -1}}, {{1}, {}}, {{0, 3}, {3, 0}}, {{0, 3}, {-1, 3}}}) {
+    check_op(
+        {.name = "reshape " + from.str() + " " + to.str(), .inputs = {{.shape = from}}},
+        [&](Context& ctx, const Tensors& in) {
+      Tensor y = reshape(ctx, in[0], to);
+      EXPECT_EQ(y.raw(), in[0].raw());
+      return y;
+        },
+        [&](const auto& in) {
+      Shape shape = to;
+      for (int i = 0; i < to.rank(); ++i)
+        if (to[i] == -1) shape[i] = 1, shape[i] = shape.numel() == 0 ? 0 : from.numel() / shape.numel();
+      return picked(in[0], shape, [](std::int64_t i) { return i; });
+    });
   }
 }
 
@@ -77,16 +79,17 @@ TEST(Shape, PermuteAnyOrder) {
   for (const Shape& shape : {Shape{2, 3, 5}, Shape{33, 2, 65}, Shape{1, 17, 1}, Shape{0, 2, 3}}) {
     std::vector<int> axes = {0, 1, 2};
     do {
-      check_op({.name = "permute " + shape.str(), .inputs = {{.shape = shape}}, .differences = shape.numel() < 100},
-               [&](Context& ctx, const Tensors& in) { return permute(ctx, in[0], axes); },
-               [&](const auto& in) {
-                 const Shape to{shape[axes[0]], shape[axes[1]], shape[axes[2]]};
-                 return picked(in[0], to, [&](std::int64_t i) {
-                   std::int64_t at[3];
-                   at[axes[2]] = i % to[2], at[axes[1]] = i / to[2] % to[1], at[axes[0]] = i / to[2] / to[1];
-                   return (at[0] * shape[1] + at[1]) * shape[2] + at[2];
-                 });
-               });
+      check_op(
+          {.name = "permute " + shape.str(), .inputs = {{.shape = shape}}, .differences = shape.numel() < 100},
+          [&](Context& ctx, const Tensors& in) { return permute(ctx, in[0], axes); },
+          [&](const auto& in) {
+        const Shape to{shape[axes[0]], shape[axes[1]], shape[axes[2]]};
+        return picked(in[0], to, [&](std::int64_t i) {
+          std::int64_t at[3];
+          at[axes[2]] = i % to[2], at[axes[1]] = i / to[2] % to[1], at[axes[0]] = i / to[2] / to[1];
+          return (at[0] * shape[1] + at[1]) * shape[2] + at[2];
+        });
+          });
     } while (std::next_permutation(axes.begin(), axes.end()));
   }
 }
@@ -111,18 +114,20 @@ TEST(Shape, TransposeOfEveryDTypeAndOfColumnBlocks) {
 TEST(Shape, SliceAlongEveryAxis) {
   const Shape shape{4, 5, 17};
   for (int axis = 0; axis < 3; ++axis) {
-    for (const auto& [begin, count] : std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 2}, {1, 3}, {3, 1}, {2, 0}, {0, shape[axis]}}) {
-      check_op({.name = "slice axis " + std::to_string(axis) + " from " + std::to_string(begin), .inputs = {{.shape = shape}}},
-               [&, b = begin, n = count](Context& ctx, const Tensors& in) { return slice(ctx, in[0], axis - 3, b, n); },
-               [&, b = begin, n = count](const auto& in) {
-                 Shape to = shape;
-                 to[axis] = n;
-                 return picked(in[0], to, [&](std::int64_t i) {
-                   std::int64_t at[3] = {i / to[2] / std::max<std::int64_t>(to[1], 1), i / to[2] % std::max<std::int64_t>(to[1], 1), i % to[2]};
-                   at[axis] += b;
-                   return (at[0] * shape[1] + at[1]) * shape[2] + at[2];
-                 });
-               });
+    for (const auto& [begin, count] :
+         std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 2}, {1, 3}, {3, 1}, {2, 0}, {0, shape[axis]}}) {
+      check_op(
+          {.name = "slice axis " + std::to_string(axis) + " from " + std::to_string(begin), .inputs = {{.shape = shape}}},
+          [&, b = begin, n = count](Context& ctx, const Tensors& in) { return slice(ctx, in[0], axis - 3, b, n); },
+          [&, b = begin, n = count](const auto& in) {
+        Shape to = shape;
+        to[axis] = n;
+        return picked(in[0], to, [&](std::int64_t i) {
+          std::int64_t at[3] = {i / to[2] / std::max<std::int64_t>(to[1], 1), i / to[2] % std::max<std::int64_t>(to[1], 1), i % to[2]};
+          at[axis] += b;
+          return (at[0] * shape[1] + at[1]) * shape[2] + at[2];
+        });
+          });
     }
   }
   Context ctx;
@@ -149,19 +154,20 @@ TEST(Shape, ConcatAlongEveryAxis) {
       s[axis] = n;
       inputs.push_back({.shape = s});
     }
-    check_op({.name = "concat axis " + std::to_string(axis), .inputs = inputs},
-             [&](Context& ctx, const Tensors& in) { return concat(ctx, in, axis); },
-             [&](const auto& in) {
-               auto y = in[0];
-               y.shape[axis] = 20;
-               y.values.clear();
-               std::int64_t outer = 1, inner = 1;
-               for (int i = 0; i < 3; ++i) (i < axis ? outer : inner) *= i == axis ? 1 : y.shape[i];
-               for (std::int64_t o = 0; o < outer; ++o)
-                 for (const auto& x : in)
-                   for (std::int64_t k = 0; k < x.shape[axis] * inner; ++k) y.values.push_back(x[o * x.shape[axis] * inner + k]);
-               return y;
-             });
+    check_op(
+        {.name = "concat axis " + std::to_string(axis), .inputs = inputs},
+        [&](Context& ctx, const Tensors& in) { return concat(ctx, in, axis); },
+        [&](const auto& in) {
+      auto y = in[0];
+      y.shape[axis] = 20;
+      y.values.clear();
+      std::int64_t outer = 1, inner = 1;
+      for (int i = 0; i < 3; ++i) (i < axis ? outer : inner) *= i == axis ? 1 : y.shape[i];
+      for (std::int64_t o = 0; o < outer; ++o)
+        for (const auto& x : in)
+          for (std::int64_t k = 0; k < x.shape[axis] * inner; ++k) y.values.push_back(x[o * x.shape[axis] * inner + k]);
+      return y;
+        });
   }
 }
 

@@ -45,7 +45,10 @@ class Var {
   friend bool operator>(const Var& x, const Var& y) { return x.value_ > y.value_; }
 
  private:
-  struct Entry { std::int64_t a, b; double da, db, grad; };
+  struct Entry {
+    std::int64_t a, b;
+    double da, db, grad;
+  };
   static std::vector<Entry>& tape() {
     static std::vector<Entry> entries;
     return entries;
@@ -65,10 +68,19 @@ inline double value_of(double x) { return x; }
 inline double value_of(const Var& x) { return x.value(); }
 
 using std::abs, std::cos, std::erf, std::exp, std::log, std::sin, std::sqrt, std::tanh;
-inline Var exp(const Var& x) { const double y = std::exp(x.value()); return Var::unary(x, y, y); }
+inline Var exp(const Var& x) {
+  const double y = std::exp(x.value());
+  return Var::unary(x, y, y);
+}
 inline Var log(const Var& x) { return Var::unary(x, std::log(x.value()), 1.0 / x.value()); }
-inline Var sqrt(const Var& x) { const double y = std::sqrt(x.value()); return Var::unary(x, y, 0.5 / y); }
-inline Var tanh(const Var& x) { const double y = std::tanh(x.value()); return Var::unary(x, y, 1.0 - y * y); }
+inline Var sqrt(const Var& x) {
+  const double y = std::sqrt(x.value());
+  return Var::unary(x, y, 0.5 / y);
+}
+inline Var tanh(const Var& x) {
+  const double y = std::tanh(x.value());
+  return Var::unary(x, y, 1.0 - y * y);
+}
 inline Var sin(const Var& x) { return Var::unary(x, std::sin(x.value()), std::cos(x.value())); }
 inline Var cos(const Var& x) { return Var::unary(x, std::cos(x.value()), -std::sin(x.value())); }
 inline Var erf(const Var& x) { return Var::unary(x, std::erf(x.value()), 1.1283791670955126 * std::exp(-x.value() * x.value())); }

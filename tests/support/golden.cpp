@@ -9,7 +9,8 @@ namespace transformer::test {
 
 std::filesystem::path golden_root() {
   const char* elsewhere = std::getenv("TRANSFORMER_GOLDEN");
-  return elsewhere != nullptr && *elsewhere != '\0' ? std::filesystem::path(elsewhere) : std::filesystem::path(TRANSFORMER_SOURCE_DIR) / "tests/golden";
+  return elsewhere != nullptr && *elsewhere != '\0' ? std::filesystem::path(elsewhere)
+                                                    : std::filesystem::path(TRANSFORMER_SOURCE_DIR) / "tests/golden";
 }
 
 std::vector<std::filesystem::path> golden_cases(const std::string& prefix) {
@@ -37,7 +38,9 @@ void expect_within(const GoldenCase& c, const std::string& name, const Tensor& g
 }
 }  // namespace
 
-void expect_golden(const GoldenCase& c, const std::string& name, const Tensor& got, double tolerance) { expect_within(c, name, got, tolerance, 1.0); }
+void expect_golden(const GoldenCase& c, const std::string& name, const Tensor& got, double tolerance) {
+  expect_within(c, name, got, tolerance, 1.0);
+}
 
 void expect_golden_gradient(const GoldenCase& c, const std::string& name, const Tensor& got, double tolerance) {
   // Gradients that are zero in exact arithmetic (a bias of K shifts all scores of a row alike) are rounding noise in

@@ -44,20 +44,20 @@ using Arrays = std::vector<Array<S>>;
 
 struct Input {
   Shape shape;
-  double low = -1.0, high = 1.0;   // uniform values
-  bool gradient = true;            // check its gradient?
-  bool master = false;             // stays float32 when the others are bfloat16 (weights, norms' parameters)
-  double away_from = NAN;          // keep values at least 0.02 from this point (kinks), and
+  double low = -1.0, high = 1.0;       // uniform values
+  bool gradient = true;                // check its gradient?
+  bool master = false;                 // stays float32 when the others are bfloat16 (weights, norms' parameters)
+  double away_from = NAN;              // keep values at least 0.02 from this point (kinks), and
   std::vector<std::int64_t> ids = {};  // when not empty: an int64 input with these values (gradient is ignored)
 };
 
 struct OpCase {
   std::string name;
   std::vector<Input> inputs;
-  double tolerance = 1e-5;             // float32, relative to max(1, largest magnitude)
-  double gradient_tolerance = 1e-4;    // float32
-  double bfloat16_tolerance = 1e-2;    // 0: not run in bfloat16
-  bool differences = true;             // check the reference's gradient by central differences
+  double tolerance = 1e-5;           // float32, relative to max(1, largest magnitude)
+  double gradient_tolerance = 1e-4;  // float32
+  double bfloat16_tolerance = 1e-2;  // 0: not run in bfloat16
+  bool differences = true;           // check the reference's gradient by central differences
   ContextOptions context = {};
 };
 
@@ -93,7 +93,8 @@ void check_op(const OpCase& c, Op&& op, Reference&& reference) {
     Arrays<Var> vars;
     for (std::size_t i = 0; i < values.size(); ++i) {
       vars.emplace_back(c.inputs[i].shape);
-      for (std::size_t j = 0; j < values[i].size(); ++j) vars[i].values[j] = differentiable(i) ? Var::variable(values[i][j]) : Var(values[i][j]);
+      for (std::size_t j = 0; j < values[i].size(); ++j)
+        vars[i].values[j] = differentiable(i) ? Var::variable(values[i][j]) : Var(values[i][j]);
     }
     const Array<Var> y = reference(vars);
     const std::vector<double> weights = detail::rounded(detail::draw({.shape = y.shape}, 99), dtype);

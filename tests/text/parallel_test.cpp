@@ -36,8 +36,8 @@ TEST(Parallel, FromTwoFiles) {
   const TextFolder folder;
   const TokenizerPtr tokenizer = letters();
   PairReport report;
-  const PairDataset data = PairDataset::load(folder.write("source", "a b\r\nc\r\n"), folder.write_gzip("target", "나는 간다\nd \xFF"), *tokenizer,
-                                             *tokenizer, {}, report);
+  const PairDataset data = PairDataset::load(folder.write("source", "a b\r\nc\r\n"), folder.write_gzip("target", "나는 간다\nd \xFF"),
+                                             *tokenizer, *tokenizer, {}, report);
   ASSERT_EQ(data.size(), 2);
   EXPECT_EQ(copy(data.source(0)), Ids({4, 5}));
   EXPECT_EQ(copy(data.source(1)), Ids({6}));
@@ -91,8 +91,11 @@ TEST(Parallel, WhatIsLeftOut) {
   EXPECT_EQ(PairDataset::load(pairs(), *tokenizer, *tokenizer, {}, report).size(), 5);
   EXPECT_EQ(PairDataset::load(pairs(), *tokenizer, *tokenizer, {.max_ratio = 3}, report).size(), 4);
   EXPECT_EQ(PairDataset::load(pairs(), *tokenizer, *tokenizer, {.max_length = 1}, report).size(), 1);
-  test::expect_error([&] { PairDataset::load(pairs_from({{"", "b"}, {"a a", "b b"}}), *tokenizer, *tokenizer, {.max_length = 1}, report); },
-                     {"none of 2 pairs", "1 have an empty side", "1 are too long"});
+  test::expect_error(
+      [&] {
+    PairDataset::load(pairs_from({{"", "b"}, {"a a", "b b"}}), *tokenizer, *tokenizer, {.max_length = 1}, report);
+      },
+      {"none of 2 pairs", "1 have an empty side", "1 are too long"});
   EXPECT_EQ(report.total, 2) << "the report is there even when nothing else is";
   test::expect_error([&] { load(pairs_from({})); }, {"no pairs"});
   test::expect_error([&] { load(pairs(), {.max_length = -1}); }, {"max_length is -1"});
@@ -101,7 +104,8 @@ TEST(Parallel, WhatIsLeftOut) {
 
 TEST(Parallel, FilesThatDoNotBelongTogether) {
   const TextFolder folder;
-  const std::string three = folder.write("three", "a\nb\nc\n"), five = folder.write("five", "a\nb\nc\nd\ne"), none = folder.write("none", "");
+  const std::string three = folder.write("three", "a\nb\nc\n"), five = folder.write("five", "a\nb\nc\nd\ne"),
+                    none = folder.write("none", "");
   test::expect_error([&] { load(read_pairs(three, five)); }, {three + " has 3 lines", five + " has 5"});
   test::expect_error([&] { load(read_pairs(five, three)); }, {three + " has 3", five + " has 5 lines"});
   test::expect_error([&] { load(read_pairs(three, none)); }, {three + " has 3 lines", none + " has 0"});
@@ -126,11 +130,14 @@ TEST(Parallel, ManyPairsOnAnyNumberOfThreads) {
 }
 
 TEST(Parallel, TheFingerprintSeesEveryChange) {
-  const auto print = [](std::vector<std::pair<std::string, std::string>> pairs) { return load(pairs_from(std::move(pairs))).fingerprint(); };
+  const auto print = [](std::vector<std::pair<std::string, std::string>> pairs) {
+    return load(pairs_from(std::move(pairs))).fingerprint();
+  };
   EXPECT_EQ(print({{"a b", "c"}, {"d", "e f"}}), print({{"a b", "c"}, {"d", "e f"}}));
   EXPECT_EQ(print({{"a b", "c"}, {"d", "e f"}}), 7470675396463362999U) << "the same on every machine";
-  const std::set<std::uint64_t> prints = {print({{"a b", "c"}, {"d", "e f"}}), print({{"a", "c"}, {"b d", "e f"}}), print({{"d", "e f"}, {"a b", "c"}}),
-                                          print({{"a b", "c"}}), print({{"a b", "c"}, {"d", "e g"}}), print({{"a b", "c e"}, {"d", "f"}}),
+  const std::set<std::uint64_t> prints = {print({{"a b", "c"}, {"d", "e f"}}), print({{"a", "c"}, {"b d", "e f"}}),
+                                          print({{"d", "e f"}, {"a b", "c"}}), print({{"a b", "c"}}),
+                                          print({{"a b", "c"}, {"d", "e g"}}), print({{"a b", "c e"}, {"d", "f"}}),
                                           print({{"c", "a b"}, {"e f", "d"}}), print({{"a b", "c"}, {"d", "e f"}, {"a", "a"}})};
   EXPECT_EQ(prints.size(), 8U);
 }

@@ -36,8 +36,8 @@ TEST(Prefetch, StaysWithinItsLead) {
 TEST(Prefetch, ErrorsComeInTheirPlace) {
   Prefetcher<std::int64_t> items(
       [](std::int64_t i) {
-        if (i == 3) throw std::runtime_error("item 3");
-        return i;
+    if (i == 3) throw std::runtime_error("item 3");
+    return i;
       },
       0, 10, 8);
   for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(items.next(), i);

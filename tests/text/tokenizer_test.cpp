@@ -24,7 +24,8 @@ std::vector<std::string> corpus() {
       {"books.", "the mouse.", "3 apples.", "Transformers!", "a beautiful house.", "the mountains?", "music.", "an old bicycle."}};
   const std::vector<Words> korean = {
       {"나는", "고양이가", "학생이", "내 친구는", "선생님이", "모두가", "의사가", "그녀의 동생은", "아이들은"},
-      {"책을", "쥐를", "사과 3개를", "Transformer를", "아름다운 집을", "산을", "음악을", "오래된 자전거를", "학교에서 그림을", "도서관에서 편지를"},
+      {"책을", "쥐를", "사과 3개를", "Transformer를", "아름다운 집을", "산을", "음악을", "오래된 자전거를", "학교에서 그림을",
+       "도서관에서 편지를"},
       {"좋아한다.", "기억했다.", "샀다.", "잊었다!", "그렸다.", "설명했다.", "원했다?", "보았다."}};
   std::vector<std::string> lines;
   for (const auto& words : {english, korean})
@@ -83,7 +84,8 @@ TEST(SentencePiece, SpecialTokens) {
   for (const std::int32_t id : tokenizer->encode("나는 책을 좋아한다.")) framed.push_back(id);
   framed.insert(framed.end(), {3, 0, 0});
   EXPECT_EQ(tokenizer->decode(framed), "나는 책을 좋아한다.");
-  for (const std::int32_t id : tokenizer->encode("<s> the </s> cat <pad>")) EXPECT_TRUE(id == 1 || id > 3) << "text makes no special tokens";
+  for (const std::int32_t id : tokenizer->encode("<s> the </s> cat <pad>"))
+    EXPECT_TRUE(id == 1 || id > 3) << "text makes no special tokens";
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("나는 龜")), "나는  ⁇ ");
 
   test::expect_error([&] { tokenizer->decode(Ids{-1}); }, {"token -1", std::to_string(tokenizer->size())});
@@ -99,7 +101,8 @@ TEST(SentencePiece, Korean) {
     EXPECT_EQ(tokenizer->encode(letters), tokenizer->encode("학생이"));
     EXPECT_EQ(tokenizer->decode(tokenizer->encode(letters)), "학생이");
     EXPECT_EQ(tokenizer->decode(tokenizer->encode("쥐를 고양이가 보았다.")), "쥐를 고양이가 보았다.");
-    EXPECT_EQ(tokenizer->decode(tokenizer->encode("　나는　책을 Ｔｒａｎｓｆｏｒｍｅｒ를")), "나는 책을 Transformer를") << "wide forms and spaces";
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode("　나는　책을 Ｔｒａｎｓｆｏｒｍｅｒ를")), "나는 책을 Transformer를")
+        << "wide forms and spaces";
     for (const std::string& line : corpus())
       for (const std::int32_t id : tokenizer->encode(line)) EXPECT_EQ(tokenizer->piece(id).find("\xEF\xBF\xBD"), std::string::npos);
   }
@@ -172,7 +175,8 @@ TEST(SentencePiece, OptionsAreChecked) {
 }
 
 TEST(SentencePiece, TextWithoutText) {
-  const std::vector<std::vector<std::string>> texts = {{}, {""}, {"", " ", "\t"}, {"\x01"}, {" ", "\u200B", "\uFEFF"}, {std::string(5, '\0')}};
+  const std::vector<std::vector<std::string>> texts = {
+      {}, {""}, {"", " ", "\t"}, {"\x01"}, {" ", "\u200B", "\uFEFF"}, {std::string(5, '\0')}};
   for (const SentencePieceKind kind : kinds)
     for (const auto& text : texts) {
       // NUL stays in the text but gets no piece: then the mark of a word's beginning is all there is.

@@ -213,7 +213,7 @@ TEST(ClipGradients, WorkedNumber) {
   EXPECT_NEAR(clip_gradients(ctx, std::vector<Tensor>{a, b, unused}, 1.0F), 15.0, 1e-9);
   expect_near(gradient(a), {10.0 / 15.0, 5.0 / 15.0}, 1e-6);
   expect_near(gradient(b), {10.0 / 15.0}, 1e-6);
-  expect_near(shared, {10.0, 5.0}, 0.0);  // someone else's memory
+  expect_near(shared, {10.0, 5.0}, 0.0);                                         // someone else's memory
   EXPECT_NEAR(clip_gradients(ctx, std::vector<Tensor>{a, b}, 2.0F), 1.0, 1e-6);  // below the threshold: as it is
   expect_near(gradient(b), {10.0 / 15.0}, 1e-6);
   expect_error([&] { clip_gradients(ctx, std::vector<Tensor>{a}, 0.0F); }, {"clip_gradients", "max_norm"});

@@ -16,7 +16,8 @@ TEST(Schedule, OfThePaper) {
   EXPECT_LT(warmup_schedule(4001, 512), warmup_schedule(4000, 512));
   for (std::int64_t step : {1, 10, 3999, 4000, 4001, 100000}) {
     const double s = static_cast<double>(step);
-    EXPECT_NEAR(warmup_schedule(step, 512) / (std::pow(512.0, -0.5) * std::min(std::pow(s, -0.5), s * std::pow(4000.0, -1.5))), 1.0, 1e-6) << step;
+    EXPECT_NEAR(warmup_schedule(step, 512) / (std::pow(512.0, -0.5) * std::min(std::pow(s, -0.5), s * std::pow(4000.0, -1.5))), 1.0, 1e-6)
+        << step;
   }
   EXPECT_NEAR(warmup_schedule(1, 16, 1), 0.25, 1e-7);
   EXPECT_NEAR(warmup_schedule(4, 16, 0), 0.125, 1e-7);

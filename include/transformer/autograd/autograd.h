@@ -25,7 +25,10 @@ class GradientSlot {
 
   // The buffer to write into, for kernels that can add in place: `accumulate` says whether it holds something
   // already (add to it) or is new and unset (overwrite it). It has the dtype and shape of the input.
-  struct Target { Tensor tensor; bool accumulate; };
+  struct Target {
+    Tensor tensor;
+    bool accumulate;
+  };
   Target target(Context& ctx);
 
  private:
@@ -39,19 +42,19 @@ using Backward = std::function<void(Context& ctx, const Tensor& dy, Slots& in)>;
 struct Node {
   Shape shape;
   DType dtype = DType::float32;
-  std::uint64_t order = 0;                      // position on the tape; later ops have larger ones
-  std::vector<std::shared_ptr<Node>> inputs;    // null where an input has no gradient
-  Backward backward;                            // empty for leaves
-  Tensor grad;                                  // what has arrived so far
-  Tensor low_precision;                         // leaves: the weight in the compute dtype, see in_precision
-  std::uint64_t low_precision_version = 0;      // storage version the copy was made from
+  std::uint64_t order = 0;                    // position on the tape; later ops have larger ones
+  std::vector<std::shared_ptr<Node>> inputs;  // null where an input has no gradient
+  Backward backward;                          // empty for leaves
+  Tensor grad;                                // what has arrived so far
+  Tensor low_precision;                       // leaves: the weight in the compute dtype, see in_precision
+  std::uint64_t low_precision_version = 0;    // storage version the copy was made from
   ~Node();
 };
 
 // Makes a leaf of t: its gradient will be collected in gradient(t).
 Tensor& require_grad(Tensor& t);
-bool has_gradient(const Tensor& t);        // is t on the tape?
-const Tensor& gradient(const Tensor& t);   // undefined until backward has reached it
+bool has_gradient(const Tensor& t);       // is t on the tape?
+const Tensor& gradient(const Tensor& t);  // undefined until backward has reached it
 void clear_gradient(Tensor& t);
 
 // Puts y on the tape as made from `inputs`, unless no input has a gradient or recording is off. Capture y

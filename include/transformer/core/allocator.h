@@ -34,13 +34,19 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   void release_kept();  // give all kept blocks back to the system
 
  private:
-  struct Block { std::byte* data; std::size_t size; };
+  struct Block {
+    std::byte* data;
+    std::size_t size;
+  };
   void take_back(Block block) noexcept;
   void trim(std::size_t limit) noexcept;  // gives kept blocks back until at most `limit` is reserved; mutex_ held
 
   mutable std::mutex mutex_;
   std::shared_ptr<Backend> backend_;
-  struct Kept { std::byte* data; std::uint64_t since; };
+  struct Kept {
+    std::byte* data;
+    std::uint64_t since;
+  };
   std::multimap<std::size_t, Kept> kept_;  // by size
   std::uint64_t clock_ = 0;
   MemoryStats stats_;

@@ -16,9 +16,9 @@ namespace transformer {
 
 struct ContextOptions {
   Device device = Device::cpu();
-  int threads = 0;                        // 0: all that the machine offers
+  int threads = 0;  // 0: all that the machine offers
   std::uint64_t seed = 0;
-  DType precision = DType::float32;       // type of activations: float32 or bfloat16; weights stay float32
+  DType precision = DType::float32;  // type of activations: float32 or bfloat16; weights stay float32
 };
 
 class Context {

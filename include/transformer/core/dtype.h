@@ -30,22 +30,46 @@ struct float16 {
 
 template <class T>
 struct DTypeOf;
-template <> struct DTypeOf<float> { static constexpr DType value = DType::float32; };
-template <> struct DTypeOf<bfloat16> { static constexpr DType value = DType::bfloat16; };
-template <> struct DTypeOf<float16> { static constexpr DType value = DType::float16; };
-template <> struct DTypeOf<std::int32_t> { static constexpr DType value = DType::int32; };
-template <> struct DTypeOf<std::int64_t> { static constexpr DType value = DType::int64; };
-template <> struct DTypeOf<std::uint8_t> { static constexpr DType value = DType::uint8; };
-template <> struct DTypeOf<std::int8_t> { static constexpr DType value = DType::int8; };
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::float32;
+};
+template <>
+struct DTypeOf<bfloat16> {
+  static constexpr DType value = DType::bfloat16;
+};
+template <>
+struct DTypeOf<float16> {
+  static constexpr DType value = DType::float16;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::int32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::int64;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::uint8;
+};
+template <>
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::int8;
+};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
 
 constexpr std::int64_t size_of(DType t) {
   switch (t) {
-    case DType::float32: case DType::int32: return 4;
+    case DType::float32:
+    case DType::int32: return 4;
     case DType::int64: return 8;
-    case DType::bfloat16: case DType::float16: return 2;
-    case DType::uint8: case DType::int8: return 1;
+    case DType::bfloat16:
+    case DType::float16: return 2;
+    case DType::uint8:
+    case DType::int8: return 1;
   }
   return 0;
 }

@@ -13,8 +13,7 @@ namespace transformer {
 
 class Error : public std::runtime_error {
  public:
-  Error(std::string_view where, const std::string& message)
-      : std::runtime_error(std::string(where) + ": " + message), where_(where) {}
+  Error(std::string_view where, const std::string& message) : std::runtime_error(std::string(where) + ": " + message), where_(where) {}
 
   // The op, module or file that refused: "linear", "attention", "model.safetensors".
   const std::string& where() const noexcept { return where_; }

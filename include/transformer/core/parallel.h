@@ -21,8 +21,9 @@ void run_parallel(int threads, std::int64_t n, std::int64_t grain, RangeBody cal
 template <class Body>
 void parallel_for(int threads, std::int64_t n, std::int64_t grain, Body&& body) {
   using Plain = std::remove_reference_t<Body>;
-  detail::run_parallel(threads, n, grain, [](void* f, std::int64_t b, std::int64_t e) { (*static_cast<Plain*>(f))(b, e); },
-                       const_cast<void*>(static_cast<const void*>(std::addressof(body))));
+  detail::run_parallel(
+      threads, n, grain, [](void* f, std::int64_t b, std::int64_t e) { (*static_cast<Plain*>(f))(b, e); },
+      const_cast<void*>(static_cast<const void*>(std::addressof(body))));
 }
 
 }  // namespace transformer

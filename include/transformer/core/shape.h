@@ -20,7 +20,7 @@ class Shape {
   explicit Shape(std::span<const std::int64_t> dims);
 
   int rank() const { return rank_; }
-  std::int64_t numel() const;                 // product of the sizes; 1 for rank 0
+  std::int64_t numel() const;                                             // product of the sizes; 1 for rank 0
   std::int64_t operator[](int axis) const { return dims_[index(axis)]; }  // negative counts from the end
   std::int64_t& operator[](int axis) { return dims_[index(axis)]; }
   std::int64_t back() const { return rank_ == 0 ? 1 : dims_[rank_ - 1]; }

@@ -40,7 +40,9 @@ class Tensor {
     return t;
   }
   template <class T>
-  static Tensor from(Context& ctx, const Shape& shape, const std::vector<T>& values) { return from(ctx, shape, std::span<const T>(values)); }
+  static Tensor from(Context& ctx, const Shape& shape, const std::vector<T>& values) {
+    return from(ctx, shape, std::span<const T>(values));
+  }
   // Wraps memory that someone else owns (a mapped file): `owner` keeps it alive.
   static Tensor wrap(std::shared_ptr<std::byte> owner, const Shape& shape, DType dtype, Device device = Device::cpu());
 
@@ -60,20 +62,32 @@ class Tensor {
 
   // Typed access to the elements; Error when T is not the dtype. Read with data, write with mutable_data.
   template <class T>
-  const T* data() const { return reinterpret_cast<const T*>(bytes_at(dtype_of<T>)); }
+  const T* data() const {
+    return reinterpret_cast<const T*>(bytes_at(dtype_of<T>));
+  }
   template <class T>
-  T* mutable_data() { ++storage_->version; return reinterpret_cast<T*>(bytes_at(dtype_of<T>)); }
+  T* mutable_data() {
+    ++storage_->version;
+    return reinterpret_cast<T*>(bytes_at(dtype_of<T>));
+  }
   const std::byte* raw() const { return storage_ ? storage_->data.get() + offset_ * size_of(dtype_) : nullptr; }
-  std::byte* mutable_raw() { ++storage_->version; return storage_->data.get() + offset_ * size_of(dtype_); }
+  std::byte* mutable_raw() {
+    ++storage_->version;
+    return storage_->data.get() + offset_ * size_of(dtype_);
+  }
   template <class T>
   std::vector<T> to_vector() const;  // copy of all elements, row after row
   float item() const;                // the one value of a one-element float32 tensor
 
   // Views: no copy, no gradient (ops/shape.h has the ones that pass gradients on).
-  Tensor view(const Shape& shape) const;                               // same elements, other sizes; one size may be -1
-  Tensor row_block(std::int64_t begin, std::int64_t count) const;      // along the first dimension
-  Tensor column_block(std::int64_t begin, std::int64_t count) const;   // along the last dimension
-  Tensor detach() const { Tensor t = *this; t.node_.reset(); return t; }
+  Tensor view(const Shape& shape) const;                              // same elements, other sizes; one size may be -1
+  Tensor row_block(std::int64_t begin, std::int64_t count) const;     // along the first dimension
+  Tensor column_block(std::int64_t begin, std::int64_t count) const;  // along the last dimension
+  Tensor detach() const {
+    Tensor t = *this;
+    t.node_.reset();
+    return t;
+  }
 
   const std::shared_ptr<Storage>& storage() const { return storage_; }
   std::int64_t offset() const { return offset_; }  // of the first element, in elements

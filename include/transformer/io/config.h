@@ -41,7 +41,9 @@ struct AnyField {
 }  // namespace detail
 
 template <class C>
-concept Configuration = requires(C& c) { C::visit(c, detail::AnyField{}); };
+concept Configuration = requires(C& c) {
+  C::visit(c, detail::AnyField{});
+};
 
 // "; did you mean 'd_model'?" with the known name that needs the fewest edits, or nothing when none is known.
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& known);
@@ -80,13 +82,15 @@ void read_value(const nlohmann::json& json, T& value, const std::string& key) {
     if (!json.is_boolean()) wrong_type(key, "true or false", json);
     value = json.get<bool>();
   } else if constexpr (std::integral<T>) {
-    const bool fits = json.is_number_unsigned() ? std::in_range<T>(json.get<std::uint64_t>()) : json.is_number_integer() && std::in_range<T>(json.get<std::int64_t>());
+    const bool fits = json.is_number_unsigned() ? std::in_range<T>(json.get<std::uint64_t>())
+                                                : json.is_number_integer() && std::in_range<T>(json.get<std::int64_t>());
     if (!fits) wrong_type(key, json.is_number_integer() ? "a smaller integer" : "an integer", json);
     value = json.get<T>();
   } else if constexpr (std::floating_point<T>) {
     if (!json.is_number()) wrong_type(key, "a number", json);
     const auto wide = json.get<double>();
-    if (wide > static_cast<double>(std::numeric_limits<T>::max()) || wide < static_cast<double>(std::numeric_limits<T>::lowest())) wrong_type(key, "a smaller number", json);
+    if (wide > static_cast<double>(std::numeric_limits<T>::max()) || wide < static_cast<double>(std::numeric_limits<T>::lowest()))
+      wrong_type(key, "a smaller number", json);
     value = static_cast<T>(wide);
   } else if constexpr (std::is_same_v<T, std::string>) {
     if (!json.is_string()) wrong_type(key, "a string", json);
@@ -131,7 +135,8 @@ nlohmann::json write_value(const T& value, const std::string& key) {
     return value ? write_value(*value, key) : nlohmann::json(nullptr);
   } else if constexpr (is_vector<T>) {
     nlohmann::json list = nlohmann::json::array();
-    for (std::size_t i = 0; i < value.size(); ++i) list.push_back(write_value<typename T::value_type>(value[i], fmt::format("{}[{}]", key, i)));
+    for (std::size_t i = 0; i < value.size(); ++i)
+      list.push_back(write_value<typename T::value_type>(value[i], fmt::format("{}[{}]", key, i)));
     return list;
   } else if constexpr (Configuration<const T>) {
     nlohmann::json object = nlohmann::json::object();
@@ -152,7 +157,8 @@ void read_fields(const nlohmann::json& json, C& config, const std::string& prefi
   for (const auto& [key, value] : json.items())
     if (std::find(known.begin(), known.end(), key) == known.end()) unknown_key(key, prefix, known);
   C::visit(config, [&](std::string_view name, auto& field, std::string_view) {
-    if (const auto it = json.find(name); it != json.end()) read_value(*it, field, prefix.empty() ? std::string(name) : fmt::format("{}.{}", prefix, name));
+    if (const auto it = json.find(name); it != json.end())
+      read_value(*it, field, prefix.empty() ? std::string(name) : fmt::format("{}.{}", prefix, name));
   });
 }
 

@@ -23,8 +23,8 @@ struct Binding {
   std::string theirs;
   NamedParameter ours;
   std::int64_t row = 0, rows = 0;
-  Shape shape() const;                     // of their tensor
-  Tensor slice(const Tensor& t) const;     // their rows of ours (of the weight, its gradient, …)
+  Shape shape() const;                  // of their tensor
+  Tensor slice(const Tensor& t) const;  // their rows of ours (of the weight, its gradient, …)
 };
 
 // Applies the rules to all parameters; Error if a parameter is covered by no rule, or only partly.
@@ -33,7 +33,8 @@ std::vector<Binding> bind_names(const std::vector<NamedParameter>& parameters, c
 // Copies the checkpoint into the parameters (taking memory for those that have none, as leaves of the tape). All
 // missing, unexpected and mis-shaped tensors are reported in one Error, and then nothing was changed. Tensors whose
 // name begins with one of `ignored` (buffers that are computed, not trained) may be there or not.
-void load(Context& ctx, const std::vector<Binding>& bindings, const SafetensorsFile& file, const std::vector<std::string_view>& ignored = {});
+void load(Context& ctx, const std::vector<Binding>& bindings, const SafetensorsFile& file,
+          const std::vector<std::string_view>& ignored = {});
 
 // The parameters under the checkpoint's names, as views.
 std::vector<std::pair<std::string, Tensor>> named_tensors(const std::vector<Binding>& bindings);

@@ -20,22 +20,22 @@ namespace transformer {
 struct TransformerConfig {
   std::int64_t d_model = 512;
   std::int64_t num_heads = 8;
-  std::int64_t num_kv_heads = 0;          // 0: num_heads
+  std::int64_t num_kv_heads = 0;  // 0: num_heads
   std::int64_t d_ff = 2048;
-  std::int64_t num_layers = 6;            // of the encoder, and
-  std::int64_t num_decoder_layers = -1;   // of the decoder; -1: as many
-  std::int64_t src_vocab_size = 32000;    // 0: no token embedding, the encoder is given vectors
-  std::int64_t tgt_vocab_size = 0;        // 0: one vocabulary and one embedding for both sides
-  bool tie_output = false;                // the output projection is the target embedding; always so when shared
+  std::int64_t num_layers = 6;           // of the encoder, and
+  std::int64_t num_decoder_layers = -1;  // of the decoder; -1: as many
+  std::int64_t src_vocab_size = 32000;   // 0: no token embedding, the encoder is given vectors
+  std::int64_t tgt_vocab_size = 0;       // 0: one vocabulary and one embedding for both sides
+  bool tie_output = false;               // the output projection is the target embedding; always so when shared
   std::int64_t max_len = 5000;
   NormPlace norm = NormPlace::post;
   NormKind norm_kind = NormKind::layer_norm;
   float norm_eps = 1e-5F;
   FeedForwardKind activation = FeedForwardKind::relu;
   PositionKind positions = PositionKind::sinusoidal;
-  bool scale_embedding = true;            // embeddings times √d_model
-  std::int64_t pad_id = 0;                // ignored as a target
-  float dropout = 0.1F;                   // embeddings and sublayers
+  bool scale_embedding = true;  // embeddings times √d_model
+  std::int64_t pad_id = 0;      // ignored as a target
+  float dropout = 0.1F;         // embeddings and sublayers
   float attention_dropout = 0.1F;
   float ffn_dropout = 0.1F;
   float label_smoothing = 0.1F;
@@ -88,21 +88,24 @@ struct EmbeddedStack {
 struct Encoder : EmbeddedStack {
   explicit Encoder(const TransformerConfig& config) : EmbeddedStack(config, false, config.src_vocab_size) {}
   // input: ids, or vectors when there is no embedding. bias: a mask or bias that broadcasts to [sequences, heads, q, k].
-  Tensor operator()(Context& ctx, const Tensor& input, const Sequences& sequences, const Tensor& bias = {}, StackTrace* trace = nullptr) const;
+  Tensor operator()(Context& ctx, const Tensor& input, const Sequences& sequences, const Tensor& bias = {},
+                    StackTrace* trace = nullptr) const;
 };
 
 // A batch of pairs, packed. `target` begins with the start token and `labels` ends with the end token.
 struct PairBatch {
-  Tensor source_ids = {};   // [source tokens]
+  Tensor source_ids = {};  // [source tokens]
   Sequences source = {};
-  Tensor target_ids = {};   // [target tokens], the decoder's input
+  Tensor target_ids = {};  // [target tokens], the decoder's input
   Sequences target = {};
   Tensor labels = {};       // [target tokens], what it must predict; pad_id is ignored
   Tensor source_bias = {};  // mask or bias on the source, may be undefined: with packed batches none is needed
   Tensor target_bias = {};
 };
 
-struct TransformerTrace { StackTrace encoder, decoder; };
+struct TransformerTrace {
+  StackTrace encoder, decoder;
+};
 
 struct Transformer {
   TransformerConfig config;
@@ -114,8 +117,8 @@ struct Transformer {
 
   Tensor encode(Context& ctx, const PairBatch& batch, StackTrace* trace = nullptr) const;                        // [source tokens, d]
   Tensor decode(Context& ctx, const PairBatch& batch, const Tensor& memory, StackTrace* trace = nullptr) const;  // [target tokens, d]
-  Tensor logits(Context& ctx, const Tensor& hidden) const;                                                      // [target tokens, vocabulary]
-  Tensor operator()(Context& ctx, const PairBatch& batch, TransformerTrace* trace = nullptr) const;             // logits
+  Tensor logits(Context& ctx, const Tensor& hidden) const;                                           // [target tokens, vocabulary]
+  Tensor operator()(Context& ctx, const PairBatch& batch, TransformerTrace* trace = nullptr) const;  // logits
   // Mean cross-entropy over the labels that are not padding; the logits are never held whole.
   Tensor loss(Context& ctx, const PairBatch& batch) const;
 

@@ -10,14 +10,14 @@ namespace transformer {
 
 // One call's operands beside the queries.
 struct AttentionCall {
-  Sequences sequences = {};        // of the queries
-  Tensor memory = {};              // cross-attention: what K and V are made of, [memory tokens, d]
+  Sequences sequences = {};  // of the queries
+  Tensor memory = {};        // cross-attention: what K and V are made of, [memory tokens, d]
   Sequences memory_sequences = {};
-  Tensor bias = {};                // any mask or bias that broadcasts to [sequences, heads, longest q, longest k]
-  Tensor relative_bias = {};       // by distance, see AttentionPositions
+  Tensor bias = {};           // any mask or bias that broadcasts to [sequences, heads, longest q, longest k]
+  Tensor relative_bias = {};  // by distance, see AttentionPositions
   const RopeTable* rope = nullptr;
-  Tensor position = {};            // int32 [tokens], row of the rope table for each token
-  Tensor* weights = nullptr;       // receives the weights [sequences, heads, longest q, longest k]
+  Tensor position = {};       // int32 [tokens], row of the rope table for each token
+  Tensor* weights = nullptr;  // receives the weights [sequences, heads, longest q, longest k]
 };
 
 struct Attention {

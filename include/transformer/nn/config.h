@@ -37,31 +37,31 @@ std::vector<std::pair<FeedForwardKind, std::string_view>> names(FeedForwardKind)
 struct StackConfig {
   std::int64_t d_model = 512;
   std::int64_t heads = 8;
-  std::int64_t kv_heads = 0;            // 0: as many as heads; fewer: grouped (Mistral, Falcon)
-  std::int64_t head_dim = 0;            // 0: d_model / heads
+  std::int64_t kv_heads = 0;  // 0: as many as heads; fewer: grouped (Mistral, Falcon)
+  std::int64_t head_dim = 0;  // 0: d_model / heads
   std::int64_t d_ff = 2048;
   std::int64_t layers = 6;
   NormKind norm = NormKind::layer_norm;
   NormPlace norm_place = NormPlace::post;
   float norm_eps = 1e-5F;
-  bool final_norm = false;              // a norm after the last layer
+  bool final_norm = false;  // a norm after the last layer
   FeedForwardKind feed_forward = FeedForwardKind::relu;
   BlockOrder order = BlockOrder::sequential;
-  bool separate_norms = false;          // parallel order: the FFN has a norm of its own
+  bool separate_norms = false;  // parallel order: the FFN has a norm of its own
   bool qkv_bias = true, out_bias = true, ffn_bias = true, norm_bias = true;
-  float attention_scale = 0.0F;         // 0: 1/√head_dim
-  bool causal = false;                  // a token sees only itself and those before it
-  std::int64_t window = 0;              // > 0: sees at most this many tokens back
-  bool cross_attention = false;         // a decoder that reads an encoder's output
+  float attention_scale = 0.0F;  // 0: 1/√head_dim
+  bool causal = false;           // a token sees only itself and those before it
+  std::int64_t window = 0;       // > 0: sees at most this many tokens back
+  bool cross_attention = false;  // a decoder that reads an encoder's output
   PositionKind positions = PositionKind::none;
-  std::int64_t max_positions = 5000;    // of sinusoidal, learned and rotary tables
+  std::int64_t max_positions = 5000;                                // of sinusoidal, learned and rotary tables
   std::int64_t relative_buckets = 32, relative_max_distance = 128;  // T5
   float rope_base = 10000.0F;
-  std::int64_t rotary_dim = 0;          // 0: the whole head
+  std::int64_t rotary_dim = 0;  // 0: the whole head
   RopePairs rope_pairs = RopePairs::half_split;
-  float dropout = 0.0F;                 // after each sublayer
-  float attention_dropout = 0.0F;       // on the attention weights
-  float ffn_dropout = 0.0F;             // inside the FFN, after the activation
+  float dropout = 0.0F;            // after each sublayer
+  float attention_dropout = 0.0F;  // on the attention weights
+  float ffn_dropout = 0.0F;        // inside the FFN, after the activation
 
   // Fills in the zeros that mean "derived" and refuses what cannot be: Error says which setting and why.
   StackConfig resolved() const;

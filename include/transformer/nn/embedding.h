@@ -26,7 +26,8 @@ struct PatchEmbedding {
   Linear projection;  // [d, channels · patch height · patch width]
 
   PatchEmbedding() = default;
-  PatchEmbedding(std::int64_t channels, const Patches& size, std::int64_t d) : patches(size), projection(channels * size.height * size.width, d) {}
+  PatchEmbedding(std::int64_t channels, const Patches& size, std::int64_t d)
+      : patches(size), projection(channels * size.height * size.width, d) {}
   Tensor operator()(Context& ctx, const Tensor& images) const;
   void visit(auto&& f) { f("projection", projection); }
 };
@@ -37,7 +38,8 @@ struct SeriesEmbedding {
   Linear projection;  // [d, patch]
 
   SeriesEmbedding() = default;
-  SeriesEmbedding(std::int64_t patch_length, std::int64_t patch_stride, std::int64_t d) : patch(patch_length), stride(patch_stride), projection(patch_length, d) {}
+  SeriesEmbedding(std::int64_t patch_length, std::int64_t patch_stride, std::int64_t d)
+      : patch(patch_length), stride(patch_stride), projection(patch_length, d) {}
   Tensor operator()(Context& ctx, const Tensor& series) const;
   void visit(auto&& f) { f("projection", projection); }
 };

@@ -21,10 +21,10 @@ namespace transformer {
 enum class Init : std::uint8_t { zeros, ones, xavier_uniform, normal };
 
 struct Parameter {
-  Shape shape;                          // rank 0: the module does not have this parameter
+  Shape shape;  // rank 0: the module does not have this parameter
   Init init = Init::zeros;
-  float deviation = 0.02F;              // for Init::normal
-  std::vector<std::int64_t> parts = {}; // rows of fused matrices: Q | K | V; empty: one piece
+  float deviation = 0.02F;               // for Init::normal
+  std::vector<std::int64_t> parts = {};  // rows of fused matrices: Q | K | V; empty: one piece
   Tensor tensor = {};
 
   bool present() const { return shape.rank() > 0; }
@@ -71,10 +71,14 @@ std::vector<NamedParameter> parameters(Module& module) {
 // Fills parameters with fresh values from the context's random numbers and makes them leaves.
 void initialize(Context& ctx, const std::vector<NamedParameter>& parameters);
 template <class Module>
-void initialize(Context& ctx, Module& module) { initialize(ctx, parameters(module)); }
+void initialize(Context& ctx, Module& module) {
+  initialize(ctx, parameters(module));
+}
 
 std::int64_t count(const std::vector<NamedParameter>& parameters);
 template <class Module>
-std::int64_t count_parameters(const Module& module) { return count(parameters(const_cast<Module&>(module))); }
+std::int64_t count_parameters(const Module& module) {
+  return count(parameters(const_cast<Module&>(module)));
+}
 
 }  // namespace transformer

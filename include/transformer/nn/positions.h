@@ -25,8 +25,8 @@ std::vector<float> alibi_slopes(std::int64_t heads);
 struct AddedPositions {
   PositionKind kind = PositionKind::none;
   std::int64_t positions = 0, d = 0;
-  Parameter table;                // learned: [positions, d]
-  mutable Tensor computed;        // sinusoidal: made at the first use
+  Parameter table;          // learned: [positions, d]
+  mutable Tensor computed;  // sinusoidal: made at the first use
 
   AddedPositions() = default;
   AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model);
@@ -38,8 +38,8 @@ struct AddedPositions {
 // angles of RoPE.
 struct AttentionPositions {
   StackConfig config;
-  Parameter relative;              // T5: [buckets, heads]
-  mutable RopeTable rope_table;    // grows with the longest sequence seen
+  Parameter relative;            // T5: [buckets, heads]
+  mutable RopeTable rope_table;  // grows with the longest sequence seen
 
   AttentionPositions() = default;
   explicit AttentionPositions(const StackConfig& resolved);

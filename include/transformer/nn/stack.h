@@ -41,12 +41,12 @@ struct Layer {
 };
 
 struct StackInput {
-  Tensor x = {};              // [tokens, d]
+  Tensor x = {};  // [tokens, d]
   Sequences sequences = {};
-  Tensor bias = {};           // mask or bias on the self-attention scores, may be undefined
-  Tensor memory = {};         // decoders: the encoder's output [memory tokens, d]
+  Tensor bias = {};    // mask or bias on the self-attention scores, may be undefined
+  Tensor memory = {};  // decoders: the encoder's output [memory tokens, d]
   Sequences memory_sequences = {};
-  Tensor memory_bias = {};    // mask or bias on the cross-attention scores
+  Tensor memory_bias = {};  // mask or bias on the cross-attention scores
 };
 
 struct Stack {

@@ -15,16 +15,16 @@ struct AttentionOptions {
   // cache of earlier tokens): its queries are then the last positions. self_attention takes `queries` for both.
   Sequences queries = {}, keys = {};
   std::int64_t heads = 1;
-  std::int64_t kv_heads = 0;   // 0: as many as heads; fewer: head h reads key-value head h / (heads / kv_heads)
+  std::int64_t kv_heads = 0;  // 0: as many as heads; fewer: head h reads key-value head h / (heads / kv_heads)
   std::int64_t head_dim = 1;
-  float scale = 0.0F;          // of the scores; 0: 1/√head_dim
-  bool causal = false;         // a position sees itself and earlier ones only
-  std::int64_t window = 0;     // > 0: and only positions less than this far away
+  float scale = 0.0F;       // of the scores; 0: 1/√head_dim
+  bool causal = false;      // a position sees itself and earlier ones only
+  std::int64_t window = 0;  // > 0: and only positions less than this far away
   // Added to the scores; float32, may have gradients. A row with nothing but -inf gives 0.
-  Tensor bias = {};            // broadcasts to [sequences, heads, longest queries, longest keys]
-  Tensor relative_bias = {};   // [heads, 2·L - 1]: column (key position - query position) + L - 1, L ≥ longest
-  float dropout = 0.0F;        // on the weights, while ctx.training()
-  Tensor* weights = nullptr;   // receives the weights: float32 [sequences, heads, longest queries, longest keys], zero padded
+  Tensor bias = {};           // broadcasts to [sequences, heads, longest queries, longest keys]
+  Tensor relative_bias = {};  // [heads, 2·L - 1]: column (key position - query position) + L - 1, L ≥ longest
+  float dropout = 0.0F;       // on the weights, while ctx.training()
+  Tensor* weights = nullptr;  // receives the weights: float32 [sequences, heads, longest queries, longest keys], zero padded
 };
 
 // q [query tokens, heads·head_dim], k and v [key tokens, kv_heads·head_dim] → [query tokens, heads·head_dim].

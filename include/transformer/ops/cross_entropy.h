@@ -9,10 +9,10 @@
 namespace transformer {
 
 struct CrossEntropyOptions {
-  float label_smoothing = 0.0F;       // ε in [0, 1]
-  std::int64_t ignore = -100;         // targets of this value count for nothing
+  float label_smoothing = 0.0F;                   // ε in [0, 1]
+  std::int64_t ignore = -100;                     // targets of this value count for nothing
   enum Reduction { mean, sum } reduction = mean;  // mean: over the targets that are not ignored; 0 when there are none
-  std::int64_t chunk_rows = 0;        // linear_cross_entropy: rows of logits at a time, 0: chosen
+  std::int64_t chunk_rows = 0;                    // linear_cross_entropy: rows of logits at a time, 0: chosen
 };
 
 // logits [n, vocab], targets [n] int32 or int64 → loss [1] float32. A target outside [0, vocab) that is not

@@ -19,11 +19,11 @@ Tensor scale(Context& ctx, const Tensor& x, float factor);  // factor · x
 Tensor exp(Context& ctx, const Tensor& x);
 Tensor log(Context& ctx, const Tensor& x);
 Tensor sqrt(Context& ctx, const Tensor& x);
-Tensor rsqrt(Context& ctx, const Tensor& x);    // 1/√x
+Tensor rsqrt(Context& ctx, const Tensor& x);  // 1/√x
 Tensor tanh(Context& ctx, const Tensor& x);
 Tensor sigmoid(Context& ctx, const Tensor& x);  // 1/(1 + e⁻ˣ)
 Tensor square(Context& ctx, const Tensor& x);
-Tensor abs(Context& ctx, const Tensor& x);      // gradient 0 at 0
+Tensor abs(Context& ctx, const Tensor& x);  // gradient 0 at 0
 Tensor neg(Context& ctx, const Tensor& x);
 Tensor sin(Context& ctx, const Tensor& x);
 Tensor cos(Context& ctx, const Tensor& x);

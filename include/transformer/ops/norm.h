@@ -22,7 +22,9 @@ Tensor rms_norm(Context& ctx, const Tensor& x, const Tensor& weight, float eps =
 
 // sum = x + dropout(sub), normed = norm(sum), in one pass over memory. The whole of a post-norm residual
 // connection, and the end of one pre-norm sublayer with the start of the next. x and sub are alike.
-struct AddNorm { Tensor sum, normed; };
+struct AddNorm {
+  Tensor sum, normed;
+};
 AddNorm add_norm(Context& ctx, const Tensor& x, const Tensor& sub, const NormOptions& options, float dropout = 0.0F);
 
 // x + dropout(sub). Like everywhere, dropout is active only when ctx.training(); 0 ≤ dropout < 1.

@@ -10,7 +10,7 @@ namespace transformer {
 
 struct Packing {
   Sequences sequences;
-  Tensor index;                        // int64 [tokens]: row of the padded batch each packed token comes from
+  Tensor index;  // int64 [tokens]: row of the padded batch each packed token comes from
   std::int64_t batch = 0, longest = 0;
 };
 

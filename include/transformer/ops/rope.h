@@ -11,7 +11,9 @@
 namespace transformer {
 
 // Cosines and sines of position · base^(-2i / rotary_dim): float32 [positions, rotary_dim / 2].
-struct RopeTable { Tensor cos, sin; };
+struct RopeTable {
+  Tensor cos, sin;
+};
 RopeTable rope_table(Context& ctx, std::int64_t positions, std::int64_t rotary_dim, float base = 10000.0F);
 
 struct RopeOptions {

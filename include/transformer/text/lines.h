@@ -29,7 +29,9 @@ class LineReader {
  private:
   bool fill();  // more bytes into buffer_; false at the end of the file
 
-  struct Close { void operator()(gzFile_s* file) const; };
+  struct Close {
+    void operator()(gzFile_s* file) const;
+  };
   std::string path_;
   std::unique_ptr<gzFile_s, Close> file_;
   std::vector<char> buffer_;

@@ -77,8 +77,8 @@ class PairDataset {
 
  private:
   struct Side {
-    std::vector<std::int32_t> ids;               // of all sentences
-    std::vector<std::int64_t> offsets = {0};     // where each begins, and the end
+    std::vector<std::int32_t> ids;            // of all sentences
+    std::vector<std::int64_t> offsets = {0};  // where each begins, and the end
     void add(std::span<const std::int32_t> sentence);
     std::int64_t count() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
     std::span<const std::int32_t> at(std::int64_t i) const;

@@ -35,10 +35,10 @@ class Tokenizer {
   // the vocabulary.
   std::string decode(std::span<const std::int32_t> ids) const;
 
-  virtual std::string_view kind() const = 0;                   // "sentencepiece", "whitespace"
-  virtual std::int64_t size() const = 0;                       // of the vocabulary, special tokens included
+  virtual std::string_view kind() const = 0;  // "sentencepiece", "whitespace"
+  virtual std::int64_t size() const = 0;      // of the vocabulary, special tokens included
   std::string piece(std::int32_t id) const { return check(id), piece_of(id); }
-  virtual std::int32_t id(std::string_view piece) const = 0;   // unk when there is no such piece
+  virtual std::int32_t id(std::string_view piece) const = 0;  // unk when there is no such piece
   std::int32_t pad() const { return special_.pad; }
   std::int32_t unk() const { return special_.unk; }
   std::int32_t bos() const { return special_.bos; }
@@ -49,8 +49,8 @@ class Tokenizer {
 
  protected:
   explicit Tokenizer(SpecialTokens special) : special_(special) {}
-  virtual std::vector<std::int32_t> encode_valid(std::string_view text) const = 0;           // text is valid UTF-8
-  virtual std::string decode_plain(std::span<const std::int32_t> ids) const = 0;             // no pad, bos, eos; all in range
+  virtual std::vector<std::int32_t> encode_valid(std::string_view text) const = 0;  // text is valid UTF-8
+  virtual std::string decode_plain(std::span<const std::int32_t> ids) const = 0;    // no pad, bos, eos; all in range
   virtual std::string piece_of(std::int32_t id) const = 0;
 
  private:

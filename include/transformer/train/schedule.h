@@ -16,10 +16,10 @@ struct Schedule {
   enum class Kind : std::uint8_t { inverse_sqrt, cosine, constant };
   Kind kind = Kind::inverse_sqrt;
   float peak = 0.0F;
-  std::int64_t warmup = 4000;    // 0: none
-  std::int64_t total = 0;        // cosine
-  float floor = 0.0F;            // cosine
-  std::int64_t d_model = 512;    // inverse_sqrt with peak = 0
+  std::int64_t warmup = 4000;  // 0: none
+  std::int64_t total = 0;      // cosine
+  float floor = 0.0F;          // cosine
+  std::int64_t d_model = 512;  // inverse_sqrt with peak = 0
 
   float operator()(std::int64_t step) const;
 };

@@ -109,7 +109,9 @@ struct BiasLayout {
       step = i == 1 ? t.row_stride() : step * t.dim(-i);
     }
   }
-  std::int64_t offset(std::int64_t s, std::int64_t h, std::int64_t i, std::int64_t j) const { return s * sequence + h * head + i * query + j * key; }
+  std::int64_t offset(std::int64_t s, std::int64_t h, std::int64_t i, std::int64_t j) const {
+    return s * sequence + h * head + i * query + j * key;
+  }
 };
 
 // What is added to scores: read only, shared by all threads.
@@ -157,7 +159,8 @@ HWY_INLINE void FinishScores(const Group& g, const ScoreBias& add, Range rows, R
       for (std::int64_t j = 0; j < seen.begin; j += lanes)
         Store(hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(seen.begin - j)), masked, Load(row + j)), row + j);
       for (std::int64_t j = seen.end / lanes * lanes; j < padded; j += lanes)
-        Store(hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(0, seen.end - j))), Load(row + j), masked), row + j);
+        Store(hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(std::max<std::int64_t>(0, seen.end - j))), Load(row + j), masked),
+              row + j);
     }
   });
 }

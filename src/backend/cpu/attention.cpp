@@ -10,8 +10,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention.cpp"
-#include <hwy/foreach_target.h>
 #include <hwy/contrib/math/math-inl.h>
+#include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "backend/cpu/attention-inl.h"
@@ -80,9 +80,9 @@ template <class T>
 class Forward {
  public:
   Forward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse, Tensor& weights)
-      : args_(args), add_(args), q_(q.data<T>()), k_(k.data<T>()), v_(v.data<T>()), out_(out.mutable_data<T>()), lse_(lse.mutable_data<float>()),
-        weights_(weights.defined() ? weights.mutable_data<float>() : nullptr), q_row_(q.row_stride()), k_row_(k.row_stride()),
-        v_row_(v.row_stride()), out_row_(out.row_stride()) {}
+      : args_(args), add_(args), q_(q.data<T>()), k_(k.data<T>()), v_(v.data<T>()), out_(out.mutable_data<T>()),
+        lse_(lse.mutable_data<float>()), weights_(weights.defined() ? weights.mutable_data<float>() : nullptr), q_row_(q.row_stride()),
+        k_row_(k.row_stride()), v_row_(v.row_stride()), out_row_(out.row_stride()) {}
 
   void run(const Group& g, Range rows, Scratch& s) const {
     const std::int64_t d = args_.head_dim, m = rows.end - rows.begin;
@@ -95,7 +95,8 @@ class Forward {
     for_scores(g, rows, s, [&](Range keys, const float* factors, std::int64_t distance) HWY_ATTR {
       const std::int64_t n = keys.end - keys.begin;
       for (std::int64_t r = 0; r < m; ++r) {
-        const float shrink = OnlineSoftmax(s.scores.data + r * kKeyBlock, Padded(n), factors ? factors + r * distance : nullptr, s.max[r], s.sum[r]);
+        const float shrink = OnlineSoftmax(s.scores.data + r * kKeyBlock, Padded(n), factors ? factors + r * distance : nullptr, s.max[r],
+                                           s.sum[r]);
         if (!any || shrink == 1.0F) continue;
         float* o = s.out.data + r * s.width;
         for (std::int64_t c = 0; c < s.width; c += Lanes()) Store(hn::Mul(Load(o + c), hn::Set(DF(), shrink)), o + c);
@@ -166,7 +167,9 @@ class Forward {
 
 void AttentionForward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse,
                       Tensor& weights) {
-  struct Item { std::int64_t sequence, kv_head, block; };
+  struct Item {
+    std::int64_t sequence, kv_head, block;
+  };
   std::vector<Item> items;
   for (std::int64_t s = 0; s < args.queries.count(); ++s)
     for (std::int64_t h = 0; h < args.kv_heads; ++h)
@@ -195,8 +198,8 @@ HWY_AFTER_NAMESPACE();
 namespace transformer {
 HWY_EXPORT(AttentionForward);
 
-void CpuKernels::attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse,
-                           Tensor& weights) {
+void CpuKernels::attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out,
+                           Tensor& lse, Tensor& weights) {
   if (weights.defined()) fill(ctx, 0.0F, weights);
   HWY_DYNAMIC_DISPATCH(AttentionForward)(ctx, q, k, v, args, out, lse, weights);
 }

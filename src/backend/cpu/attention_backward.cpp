@@ -25,12 +25,12 @@ namespace {
 
 // One worker's memory. All but dq stays in cache.
 struct Scratch {
-  std::int64_t width;         // of a head, padded
-  Block q, dout;              // a block of rows: [rows, width], q scaled
+  std::int64_t width;           // of a head, padded
+  Block q, dout;                // a block of rows: [rows, width], q scaled
   Block k, k_turned, v_turned;  // a block of keys: [keys, width], [head_dim, keys]
-  Block p, ds;                // the tile: [rows, keys], P∘F and dS
-  Block dk, dv;               // [keys, width]
-  Block dq;                   // [rows of the group, width]
+  Block p, ds;                  // the tile: [rows, keys], P∘F and dS
+  Block dk, dv;                 // [keys, width]
+  Block dq;                     // [rows of the group, width]
   float *factors, *lse, *delta;
 
   static std::int64_t size(std::int64_t head_dim, std::int64_t dq_rows) {
@@ -83,8 +83,8 @@ HWY_INLINE void AddRow(const float* HWY_RESTRICT x, std::int64_t n, float* HWY_R
 template <class T>
 class Backward {
  public:
-  Backward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out, const Tensor& lse, const Tensor& dout,
-           Tensor& dq, Tensor& dk, Tensor& dv)
+  Backward(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out, const Tensor& lse,
+           const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv)
       : args_(args), add_(args), q_(q), k_(k), v_(v), out_(out), dout_(dout), lse_(lse.data<float>()), dq_(dq), dk_(dk), dv_(dv) {}
 
   // All gradients of one group.
@@ -249,7 +249,10 @@ void AttentionBackward(Context& ctx, const Tensor& q, const Tensor& k, const Ten
   float* const copy = copies.defined() ? copies.mutable_data<float>() : nullptr;
 
   const std::int64_t threads = Workers(ctx, args);
-  struct Item { std::int64_t sequence, kv_head, block; bool keys; };
+  struct Item {
+    std::int64_t sequence, kv_head, block;
+    bool keys;
+  };
   std::vector<Item> parts;  // for run_keys and run_rows
   std::int64_t total = 0, largest = 0, rows = 0;
   for (std::int64_t s = 0; s < chains.sequences; ++s) {
@@ -307,9 +310,9 @@ HWY_AFTER_NAMESPACE();
 namespace transformer {
 HWY_EXPORT(AttentionBackward);
 
-void CpuKernels::attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out,
-                                    const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias,
-                                    Tensor& drelative_bias) {
+void CpuKernels::attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args,
+                                    const Tensor& out, const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv,
+                                    Tensor& dbias, Tensor& drelative_bias) {
   HWY_DYNAMIC_DISPATCH(AttentionBackward)(ctx, q, k, v, args, out, lse, dout, dq, dk, dv, dbias, drelative_bias);
 }
 

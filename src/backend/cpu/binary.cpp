@@ -29,10 +29,12 @@ template <class T, class F>
 HWY_INLINE void Line(F f, const T* a, std::int64_t a_step, const T* b, std::int64_t b_step, T* y, std::int64_t n) {
   if (a_step == 0) {
     const VF one = hn::Set(DF(), static_cast<float>(*a));
-    ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, f(one, LoadSome(whole, b + i, m)), y + i, m); });
+    ForVectors(n,
+               [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, f(one, LoadSome(whole, b + i, m)), y + i, m); });
   } else if (b_step == 0) {
     const VF one = hn::Set(DF(), static_cast<float>(*b));
-    ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, f(LoadSome(whole, a + i, m), one), y + i, m); });
+    ForVectors(n,
+               [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, f(LoadSome(whole, a + i, m), one), y + i, m); });
   } else {
     ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
       StoreSome(whole, f(LoadSome(whole, a + i, m), LoadSome(whole, b + i, m)), y + i, m);

@@ -42,9 +42,8 @@ HWY_INLINE double RowSum(const T* HWY_RESTRICT row, std::int64_t n) {
   double sum = 0.0;
   for (std::int64_t begin = 0; begin < n; begin += kBlock) {
     VF block = hn::Zero(DF());
-    ForVectors(std::min(kBlock, n - begin), [&](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
-      block = hn::Add(block, LoadSome(whole, row + begin + i, m));
-    });
+    ForVectors(std::min(kBlock, n - begin),
+               [&](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { block = hn::Add(block, LoadSome(whole, row + begin + i, m)); });
     sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(DF(), block)));
   }
   return sum;

@@ -108,7 +108,8 @@ void Map(Context& ctx, const char* op, const Tensor& x, Tensor& y, Function f) {
   visit_float(op, x.dtype(), [&]<class T>() HWY_ATTR {
     const T* from = x.data<T>();
     T* to = y.mutable_data<T>();
-    for_row_pieces(ctx, common_rows(x, y), [=, xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) HWY_ATTR {
+    for_row_pieces(ctx, common_rows(x, y),
+                   [=, xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) HWY_ATTR {
       const T* a = from + row * xs + first;
       T* b = to + row * ys + first;
       ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
@@ -132,8 +133,9 @@ void UnaryBackward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, 
       const T* input = x.data<T>();
       const T* from = dy.data<T>();
       T* to = dx.mutable_data<T>();
-      for_row_pieces(ctx, common_rows(x, dy, dx), [=, xs = x.row_stride(), ys = dy.row_stride(), ds = dx.row_stride()](
-                                                      std::int64_t row, std::int64_t first, std::int64_t n) HWY_ATTR {
+      for_row_pieces(ctx, common_rows(x, dy, dx),
+                     [=, xs = x.row_stride(), ys = dy.row_stride(), ds = dx.row_stride()](std::int64_t row, std::int64_t first,
+                                                                                          std::int64_t n) HWY_ATTR {
         const T* a = input + row * xs + first;
         const T* g = from + row * ys + first;
         T* b = to + row * ds + first;

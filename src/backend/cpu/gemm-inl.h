@@ -30,7 +30,7 @@ struct Scalars {
 };
 struct Block {
   float* data;
-  std::int64_t row;       // columns are dense
+  std::int64_t row;  // columns are dense
   Block from(std::int64_t first_row) const { return {data + first_row * row, row}; }
   Scalars scalars() const { return {data, row, 1}; }
   Scalars transposed() const { return {data, 1, row}; }
@@ -39,8 +39,8 @@ struct Block {
 // C [kRows, kVectors vectors] = (C if accumulate) + A [kRows, k] · B [k, kVectors vectors], each element summed in
 // the order of k.
 template <int kRows, int kVectors>
-HWY_INLINE void GemmTile(std::int64_t k, Scalars a, const float* HWY_RESTRICT b, std::int64_t b_row, float* HWY_RESTRICT c, std::int64_t c_row,
-                         bool accumulate) {
+HWY_INLINE void GemmTile(std::int64_t k, Scalars a, const float* HWY_RESTRICT b, std::int64_t b_row, float* HWY_RESTRICT c,
+                         std::int64_t c_row, bool accumulate) {
   const DF d;
   const std::int64_t lanes = Lanes();
   VF sum[kRows][kVectors];
@@ -101,7 +101,8 @@ template <class T>
 HWY_INLINE void Pack(const T* from, std::int64_t from_row, std::int64_t rows, std::int64_t cols, float factor, Block to) {
   const VF f = hn::Set(DF(), factor);
   for (std::int64_t r = 0; r < rows; ++r, from += from_row, to.data += to.row) {
-    ForVectors(cols, [&](std::int64_t i, auto whole, std::int64_t n) HWY_ATTR { Store(hn::Mul(f, LoadSome(whole, from + i, n)), to.data + i); });
+    ForVectors(cols,
+               [&](std::int64_t i, auto whole, std::int64_t n) HWY_ATTR { Store(hn::Mul(f, LoadSome(whole, from + i, n)), to.data + i); });
     for (std::int64_t i = (cols + Lanes() - 1) / Lanes() * Lanes(); i < Padded(cols); i += Lanes()) Store(hn::Zero(DF()), to.data + i);
   }
 }
@@ -111,7 +112,8 @@ template <class T>
 HWY_INLINE void Unpack(Block from, std::int64_t rows, std::int64_t cols, float factor, T* to, std::int64_t to_row) {
   const VF f = hn::Set(DF(), factor);
   for (std::int64_t r = 0; r < rows; ++r, from.data += from.row, to += to_row)
-    ForVectors(cols, [&](std::int64_t i, auto whole, std::int64_t n) HWY_ATTR { StoreSome(whole, hn::Mul(f, Load(from.data + i)), to + i, n); });
+    ForVectors(cols,
+               [&](std::int64_t i, auto whole, std::int64_t n) HWY_ATTR { StoreSome(whole, hn::Mul(f, Load(from.data + i)), to + i, n); });
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -139,7 +141,8 @@ HWY_INLINE void PackFourTransposed(const T* from, std::int64_t from_row, std::in
   const hn::Repartition<std::uint64_t, D4> pairs;
   std::int64_t c = 0;
   for (; c + 4 <= cols; c += 4) {
-    const auto a0 = Load4(from + c), a1 = Load4(from + from_row + c), a2 = Load4(from + 2 * from_row + c), a3 = Load4(from + 3 * from_row + c);
+    const auto a0 = Load4(from + c), a1 = Load4(from + from_row + c), a2 = Load4(from + 2 * from_row + c),
+               a3 = Load4(from + 3 * from_row + c);
     const auto b0 = hn::BitCast(pairs, hn::InterleaveLower(d, a0, a1)), b1 = hn::BitCast(pairs, hn::InterleaveUpper(d, a0, a1));
     const auto b2 = hn::BitCast(pairs, hn::InterleaveLower(d, a2, a3)), b3 = hn::BitCast(pairs, hn::InterleaveUpper(d, a2, a3));
     float* HWY_RESTRICT out = to.data + c * to.row;

@@ -19,7 +19,8 @@ class CpuKernels final : public Kernels {
   void fill(Context& ctx, float value, Tensor& y) override;
   void copy(Context& ctx, const Tensor& x, Tensor& y) override;
   void add_to(Context& ctx, const Tensor& x, Tensor& y) override;
-  void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y, std::int64_t y_offset, const Shape& y_strides, bool accumulate) override;
+  void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
+                    std::int64_t y_offset, const Shape& y_strides, bool accumulate) override;
   void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y) override;
   void normal(Context& ctx, RandomStream stream, float mean, float deviation, Tensor& y) override;
   void dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y) override;
@@ -36,17 +37,23 @@ class CpuKernels final : public Kernels {
   void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y) override;
   void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx) override;
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override;
-  void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy, NormGradients& out) override;
+  void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                     NormGradients& out) override;
   void embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale, Tensor& y) override;
   void embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, Tensor& dtable, bool accumulate) override;
   void rope(Context& ctx, const Tensor& x, const RopeArgs& args, Tensor& y) override;
-  void attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse, Tensor& weights) override;
-  void attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out, const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias, Tensor& drelative_bias) override;
-  void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient, float gradient_scale, Tensor& losses) override;
+  void attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse,
+                 Tensor& weights) override;
+  void attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out,
+                          const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias,
+                          Tensor& drelative_bias) override;
+  void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient,
+                     float gradient_scale, Tensor& losses) override;
   void patchify(Context& ctx, const Tensor& x, const PatchArgs& args, Tensor& y) override;
   void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx) override;
   double sum_of_squares(Context& ctx, std::span<const Tensor> tensors) override;
   void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args) override;
+
  protected:
   const char* device_name() const override { return "cpu"; }
 

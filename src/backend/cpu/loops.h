@@ -16,7 +16,9 @@ namespace transformer {
 inline constexpr std::int64_t elementwise_grain = 16384;
 
 // The rows and columns of operands of one shape; one long row when all of them are contiguous.
-struct RowRange { std::int64_t rows, cols; };
+struct RowRange {
+  std::int64_t rows, cols;
+};
 
 template <class... Others>
 RowRange common_rows(const Tensor& x, const Others&... others) {
@@ -38,7 +40,9 @@ void for_row_pieces(Context& ctx, RowRange range, F&& f) {
 }
 
 // One loop of a nest over two operands: its length and their steps, in elements.
-struct Loop { std::int64_t n, x, y; };
+struct Loop {
+  std::int64_t n, x, y;
+};
 
 // Merges neighbours that run on into each other on both sides and drops loops of length 1.
 inline std::vector<Loop> merge_loops(const std::vector<Loop>& nest) {
@@ -58,7 +62,9 @@ inline std::int64_t count_of(const std::vector<Loop>& nest) {
 }
 
 // Where the operands are at step `at` of the nest's count_of() steps (the last loop turns fastest).
-struct Offsets { std::int64_t x = 0, y = 0; };
+struct Offsets {
+  std::int64_t x = 0, y = 0;
+};
 inline Offsets offsets_at(const std::vector<Loop>& nest, std::int64_t at) {
   Offsets to;
   for (std::size_t i = nest.size(); i-- > 0; at /= nest[i].n) {

@@ -68,10 +68,12 @@ HWY_INLINE VF OfAngle(VF x, Vector&& vector, Scalar&& scalar) {
   return hn::LoadU(d, lanes);
 }
 HWY_INLINE VF Sin(VF x) {
-  return OfAngle(x, [](VF v) HWY_ATTR { return hn::Sin(DF(), v); }, [](float v) HWY_ATTR { return std::sin(v); });
+  return OfAngle(
+      x, [](VF v) HWY_ATTR { return hn::Sin(DF(), v); }, [](float v) HWY_ATTR { return std::sin(v); });
 }
 HWY_INLINE VF Cos(VF x) {
-  return OfAngle(x, [](VF v) HWY_ATTR { return hn::Cos(DF(), v); }, [](float v) HWY_ATTR { return std::cos(v); });
+  return OfAngle(
+      x, [](VF v) HWY_ATTR { return hn::Cos(DF(), v); }, [](float v) HWY_ATTR { return std::cos(v); });
 }
 
 // 1 - erf(z) for z ≥ 0, given e^(-z²): Abramowitz and Stegun 7.1.26, absolute error at most 1.5e-7.

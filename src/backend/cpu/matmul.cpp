@@ -6,7 +6,7 @@ namespace transformer {
 void CpuKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) {
   // A batch whose b is shared and whose a and c are plain is one tall product.
   const bool batched = a.rank() == 3 && a.dim(0) != 1 &&
-                       (b.rank() == 3 && b.dim(0) != 1 ? true : args.transpose_a || !a.is_contiguous() || !c.is_contiguous());
+      (b.rank() == 3 && b.dim(0) != 1 ? true : args.transpose_a || !a.is_contiguous() || !c.is_contiguous());
   auto rows_of = [&](const Tensor& t) { return batched || t.rank() < 3 ? t.dim(-2) : t.dim(0) * t.dim(-2); };
   MatmulCache::Problem p;
   p.batch = batched ? a.dim(0) : 1;

@@ -91,11 +91,20 @@ struct MatmulCache::Impl {
     attr.set_post_ops(ops);
 
 #if DNNL_VERSION_MAJOR >= 3
-    const auto pd = p.has_bias ? dnnl::matmul::primitive_desc(engine, a, b, bias, c, attr) : dnnl::matmul::primitive_desc(engine, a, b, c, attr);
+    const auto pd = p.has_bias ? dnnl::matmul::primitive_desc(engine, a, b, bias, c, attr)
+                               : dnnl::matmul::primitive_desc(engine, a, b, c, attr);
 #else
-    const auto pd = dnnl::matmul::primitive_desc(p.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr, engine);
+    const auto pd = dnnl::matmul::primitive_desc(p.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr,
+                                                 engine);
 #endif
-    Entry e{p, dnnl::matmul(pd), {a, engine, nullptr}, {b, engine, nullptr}, {}, {c, engine, nullptr}, {pd.scratchpad_desc(), engine, nullptr}, {},
+    Entry e{p,
+            dnnl::matmul(pd),
+            {a, engine, nullptr},
+            {b, engine, nullptr},
+            {},
+            {c, engine, nullptr},
+            {pd.scratchpad_desc(), engine, nullptr},
+            {},
             pd.scratchpad_desc().get_size()};
     e.args = {{DNNL_ARG_SRC, e.a}, {DNNL_ARG_WEIGHTS, e.b}, {DNNL_ARG_DST, e.c}, {DNNL_ARG_SCRATCHPAD, e.scratch}};
     if (p.has_bias) {

@@ -16,8 +16,8 @@ class MatmulCache {
   // c [batch, m, n] = activation(alpha · a · b + bias) or c += alpha · a · b, over strided matrices.
   struct Problem {
     std::int64_t batch = 1, m = 0, n = 0, k = 0;
-    std::int64_t a_row = 0, a_col = 1, a_batch = 0;   // strides in elements
-    std::int64_t b_row = 0, b_col = 1, b_batch = 0;   // b_batch 0: one b for all
+    std::int64_t a_row = 0, a_col = 1, a_batch = 0;  // strides in elements
+    std::int64_t b_row = 0, b_col = 1, b_batch = 0;  // b_batch 0: one b for all
     std::int64_t c_row = 0, c_batch = 0;
     DType in = DType::float32, out = DType::float32, bias = DType::float32;
     bool has_bias = false, accumulate = false;

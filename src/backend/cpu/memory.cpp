@@ -18,7 +18,8 @@ void ConvertFloats(Context& ctx, const Tensor& x, Tensor& y, bool add) {
     visit_float("copy", y.dtype(), [&]<class Y>() HWY_ATTR {
       const X* from = x.data<X>();
       Y* to = y.mutable_data<Y>();
-      for_row_pieces(ctx, common_rows(x, y), [=, xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) HWY_ATTR {
+      for_row_pieces(ctx, common_rows(x, y),
+                     [=, xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) HWY_ATTR {
         const X* a = from + row * xs + first;
         Y* b = to + row * ys + first;
         if (add) {
@@ -26,7 +27,8 @@ void ConvertFloats(Context& ctx, const Tensor& x, Tensor& y, bool add) {
             StoreSome(whole, hn::Add(LoadSome(whole, b + i, m), LoadSome(whole, a + i, m)), b + i, m);
           });
         } else {
-          ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, LoadSome(whole, a + i, m), b + i, m); });
+          ForVectors(n,
+                     [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, LoadSome(whole, a + i, m), b + i, m); });
         }
       });
     });
@@ -44,7 +46,9 @@ void AddLine(const void* from, std::int64_t x_step, void* to, std::int64_t y_ste
     });
   } else if (x_step == 0 && y_step == 1) {
     const VF one = hn::Set(DF(), static_cast<float>(*x));
-    ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, hn::Add(LoadSome(whole, y + i, m), one), y + i, m); });
+    ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
+      StoreSome(whole, hn::Add(LoadSome(whole, y + i, m), one), y + i, m);
+    });
   } else {
     for (std::int64_t i = 0; i < n; ++i) y[i * y_step] = T(static_cast<float>(y[i * y_step]) + static_cast<float>(x[i * x_step]));
   }
@@ -110,8 +114,10 @@ void copy_line(const void* from, std::int64_t x_step, void* to, std::int64_t y_s
   T* HWY_RESTRICT y = static_cast<T*>(to);
   if (x_step == 1 && y_step == 1) std::memcpy(y, x, static_cast<std::size_t>(n) * sizeof(T));
   else if (x_step == 0 && y_step == 1) std::fill_n(y, n, *x);
-  else if (y_step == 1) for (std::int64_t i = 0; i < n; ++i) y[i] = x[i * x_step];
-  else for (std::int64_t i = 0; i < n; ++i) y[i * y_step] = x[i * x_step];
+  else if (y_step == 1)
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i * x_step];
+  else
+    for (std::int64_t i = 0; i < n; ++i) y[i * y_step] = x[i * x_step];
 }
 
 // A tile of `rows` lines of x, dense and x_step apart, turned into the columns of `to`, whose lines are tile_side long.
@@ -169,10 +175,11 @@ void CpuKernels::copy(Context& ctx, const Tensor& x, Tensor& y) {
   if (x.dtype() == y.dtype()) {
     const std::byte* from = x.raw();
     std::byte* to = y.mutable_raw();
-    for_row_pieces(ctx, common_rows(x, y),
-                   [=, size = size_of(x.dtype()), xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) {
-                     std::memcpy(to + (row * ys + first) * size, from + (row * xs + first) * size, static_cast<std::size_t>(n * size));
-                   });
+    for_row_pieces(
+        ctx, common_rows(x, y),
+        [=, size = size_of(x.dtype()), xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) {
+      std::memcpy(to + (row * ys + first) * size, from + (row * xs + first) * size, static_cast<std::size_t>(n * size));
+        });
   } else if (is_float(x.dtype()) && is_float(y.dtype())) {
     HWY_DYNAMIC_DISPATCH(ConvertFloats)(ctx, x, y, false);
   } else {
@@ -180,7 +187,8 @@ void CpuKernels::copy(Context& ctx, const Tensor& x, Tensor& y) {
       visit_any(y.dtype(), [&]<class Y>() {
         const X* from = x.data<X>();
         Y* to = y.mutable_data<Y>();
-        for_row_pieces(ctx, common_rows(x, y), [=, xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) {
+        for_row_pieces(ctx, common_rows(x, y),
+                       [=, xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) {
           for (std::int64_t i = first; i < first + n; ++i) to[row * ys + i] = convert<Y>(from[row * xs + i]);
         });
       });
@@ -190,8 +198,8 @@ void CpuKernels::copy(Context& ctx, const Tensor& x, Tensor& y) {
 
 void CpuKernels::add_to(Context& ctx, const Tensor& x, Tensor& y) { HWY_DYNAMIC_DISPATCH(ConvertFloats)(ctx, x, y, true); }
 
-void CpuKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides,
-                              Tensor& y, std::int64_t y_offset, const Shape& y_strides, bool accumulate) {
+void CpuKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
+                              std::int64_t y_offset, const Shape& y_strides, bool accumulate) {
   if (extent.numel() == 0) return;
   const std::int64_t size = size_of(x.dtype());
   const std::byte* from = x.raw() + x_offset * size;

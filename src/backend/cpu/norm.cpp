@@ -40,7 +40,8 @@ HWY_INLINE float SumVectors(std::int64_t n, F&& f) {
 
 // sum = x + factor·sub; no factor: sum = x + sub
 template <class T>
-HWY_INLINE void AddRow(const T* HWY_RESTRICT x, const T* HWY_RESTRICT sub, const float* HWY_RESTRICT factor, T* HWY_RESTRICT sum, std::int64_t n) {
+HWY_INLINE void AddRow(const T* HWY_RESTRICT x, const T* HWY_RESTRICT sub, const float* HWY_RESTRICT factor, T* HWY_RESTRICT sum,
+                       std::int64_t n) {
   if (factor != nullptr) {
     ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
       const VF scaled = hn::Mul(LoadSome(whole, sub + i, m), LoadSome(whole, factor + i, m));
@@ -53,7 +54,9 @@ HWY_INLINE void AddRow(const T* HWY_RESTRICT x, const T* HWY_RESTRICT sub, const
   }
 }
 
-struct Statistics { float mean, rstd; };
+struct Statistics {
+  float mean, rstd;
+};
 
 // The mean first, then the squares of the distances from it: exact where E[x²] - E[x]² would cancel.
 template <class T>
@@ -84,8 +87,9 @@ HWY_INLINE void NormRow(Statistics s, const T* HWY_RESTRICT x, const float* HWY_
 
 // One row of backward: adds the row's part of the column sums of dy·xhat and dy, and writes dx where wanted.
 template <class T>
-HWY_INLINE void BackwardRow(NormKind kind, Statistics s, const T* HWY_RESTRICT x, const T* HWY_RESTRICT dy, const float* HWY_RESTRICT weight,
-                            float* HWY_RESTRICT dweight, float* HWY_RESTRICT dbias, T* HWY_RESTRICT dx, bool accumulate, std::int64_t n) {
+HWY_INLINE void BackwardRow(NormKind kind, Statistics s, const T* HWY_RESTRICT x, const T* HWY_RESTRICT dy,
+                            const float* HWY_RESTRICT weight, float* HWY_RESTRICT dweight, float* HWY_RESTRICT dbias, T* HWY_RESTRICT dx,
+                            bool accumulate, std::int64_t n) {
   const DF d;
   const VF mean = hn::Set(d, s.mean), rstd = hn::Set(d, s.rstd);
   VF sum_g = hn::Zero(d), sum_gx = hn::Zero(d);
@@ -150,8 +154,8 @@ void NormRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, Tens
 
 // Rows are taken in at most 64 blocks, whose column sums are added in order afterwards: the split depends on the
 // number of rows alone, so that every number of threads gives the same bits.
-void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
-                      Kernels::NormGradients& out) {
+void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& dy, Kernels::NormGradients& out) {
   const std::int64_t rows = x.rows(), cols = x.cols();
   const std::int64_t block_rows = std::max<std::int64_t>(32, (rows + 63) / 64), blocks = (rows + block_rows - 1) / block_rows;
   const bool want_sums = out.dweight.defined() || out.dbias.defined();
@@ -222,8 +226,8 @@ void CpuKernels::norm(Context& ctx, const Tensor& x, const NormArgs& args, Tenso
   HWY_DYNAMIC_DISPATCH(NormRows)(ctx, x, with_float_parameters(*this, ctx, args), sum, y, mean, rstd);
 }
 
-void CpuKernels::norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
-                               NormGradients& out) {
+void CpuKernels::norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
+                               const Tensor& dy, NormGradients& out) {
   HWY_DYNAMIC_DISPATCH(NormBackwardRows)(ctx, x, with_float_parameters(*this, ctx, args), mean, rstd, dy, out);
 }
 

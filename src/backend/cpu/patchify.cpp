@@ -20,17 +20,20 @@ namespace {
 // Each line of dx [n, c, h, w] collects, in float32 and in a fixed order, the lines of all patches that cover it.
 void AddPatches(Context& ctx, const Tensor& dy, const Kernels::PatchArgs& args, Tensor& dx) {
   visit_float("patchify_backward", dx.dtype(), [&]<class T>() {
-    const std::int64_t channels = dx.dim(1), height = dx.dim(2), width = dx.dim(3), dx_stride = dx.row_stride(), dy_stride = dy.row_stride();
+    const std::int64_t channels = dx.dim(1), height = dx.dim(2), width = dx.dim(3), dx_stride = dx.row_stride(),
+                       dy_stride = dy.row_stride();
     const std::int64_t down = (height - args.height) / args.stride_y + 1, across = (width - args.width) / args.stride_x + 1;
     const T* from = dy.data<T>();
     T* to = dx.mutable_data<T>();
-    parallel_for(ctx.threads(), dx.rows(), 1 + 16384 / std::max<std::int64_t>(width, 1), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    parallel_for(ctx.threads(), dx.rows(), 1 + 16384 / std::max<std::int64_t>(width, 1),
+                 [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
       std::vector<float> line(static_cast<std::size_t>(width));
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t y = row % height, channel = row / height % channels, image = row / (height * channels);
         std::fill(line.begin(), line.end(), 0.0F);
         // Patches py with py·stride ≤ y < py·stride + size.
-        const std::int64_t first = y < args.height ? 0 : (y - args.height) / args.stride_y + 1, last = std::min(down - 1, y / args.stride_y);
+        const std::int64_t first = y < args.height ? 0 : (y - args.height) / args.stride_y + 1,
+                           last = std::min(down - 1, y / args.stride_y);
         for (std::int64_t py = first; py <= last; ++py) {
           const std::int64_t inside = (channel * args.height + y - py * args.stride_y) * args.width;
           for (std::int64_t px = 0; px < across; ++px) {
@@ -43,7 +46,8 @@ void AddPatches(Context& ctx, const Tensor& dy, const Kernels::PatchArgs& args, 
         }
         const float* HWY_RESTRICT sum = line.data();
         T* HWY_RESTRICT out = to + row * dx_stride;
-        ForVectors(width, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, LoadSome(whole, sum + i, m), out + i, m); });
+        ForVectors(width,
+                   [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, LoadSome(whole, sum + i, m), out + i, m); });
       }
     });
   });

@@ -23,7 +23,8 @@ HWY_INLINE VF UnitInterval(VU words) {
 template <class Make>
 void FillGroups(Context& ctx, const RandomStream& stream, Tensor& y, Make make) {
   float* to = y.mutable_data<float>();
-  for_row_pieces(ctx, common_rows(y), [=, cols = y.cols(), stride = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) HWY_ATTR {
+  for_row_pieces(ctx, common_rows(y),
+                 [=, cols = y.cols(), stride = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) HWY_ATTR {
     HWY_ALIGN std::uint32_t words[64];
     HWY_ALIGN float group[64];
     for (std::int64_t done = 0; done < n;) {
@@ -65,8 +66,9 @@ void Dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y) 
   visit_float("dropout", x.dtype(), [&]<class T>() HWY_ATTR {
     const T* from = x.data<T>();
     T* to = y.mutable_data<T>();
-    for_row_pieces(ctx, common_rows(x, y), [=, cols = x.cols(), xs = x.row_stride(), ys = y.row_stride()](
-                                               std::int64_t row, std::int64_t first, std::int64_t n) HWY_ATTR {
+    for_row_pieces(ctx, common_rows(x, y),
+                   [=, cols = x.cols(), xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n)
+                       HWY_ATTR {
       constexpr std::int64_t block = 1024;
       HWY_ALIGN float factor[block];
       const T* a = from + row * xs + first;

@@ -61,7 +61,8 @@ HWY_INLINE float ReduceLine(const T* x, std::int64_t n) {
     total = Op::Combine(total, Op::Combine(Op::Combine(a, b), Op::Combine(c, e)));
   }
   for (; i + lanes <= n; i += lanes) total = Op::Combine(total, Load(x + i));
-  if (i < n) total = Op::Combine(total, hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(n - i)), LoadN(x + i, n - i), Const(Op::start)));
+  if (i < n)
+    total = Op::Combine(total, hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(n - i)), LoadN(x + i, n - i), Const(Op::start)));
   float last[16];
   hn::StoreU(total, d, last);
   for (std::int64_t left = lanes; left > 1; left /= 2)
@@ -101,7 +102,8 @@ void ReduceBlocks(Context& ctx, const T* x, const ReduceAxis& axis, Y* y, float 
   };
   const std::int64_t blocks = axis.blocks(), chunks = (axis.inner + reduce_chunk - 1) / reduce_chunk;
   const std::int64_t work = std::min(axis.n, axis.block) * std::min(axis.inner, reduce_chunk);
-  parallel_for(ctx.threads(), axis.outer * blocks * chunks, std::max<std::int64_t>(1, elementwise_grain / work), [=](std::int64_t begin, std::int64_t end) HWY_ATTR {
+  parallel_for(ctx.threads(), axis.outer * blocks * chunks, std::max<std::int64_t>(1, elementwise_grain / work),
+               [=](std::int64_t begin, std::int64_t end) HWY_ATTR {
     HWY_ALIGN float result[reduce_chunk];
     for (std::int64_t task = begin; task < end; ++task) {
       const std::int64_t first = task % chunks * reduce_chunk, block = task / chunks % blocks, outer = task / chunks / blocks;
@@ -154,7 +156,10 @@ void CpuKernels::reduce(Context& ctx, Reduction kind, const Tensor& x, Tensor& y
   const float factor = kind == Reduction::mean ? static_cast<float>(static_cast<double>(y.numel()) / static_cast<double>(x.numel())) : 1.0F;
 
   // Neighbouring axes with the same fate are one axis: kept and reduced ones take turns.
-  struct Axis { std::int64_t n; bool reduced; };
+  struct Axis {
+    std::int64_t n;
+    bool reduced;
+  };
   std::vector<Axis> axes;
   for (int i = 0; i < x.rank(); ++i) {
     const bool reduced = y.dim(i) != x.dim(i);

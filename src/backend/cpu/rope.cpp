@@ -20,7 +20,8 @@ namespace {
 
 // Pairs (i, i + half).
 template <class T>
-HWY_INLINE void TurnHalves(const T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin, T* HWY_RESTRICT y, std::int64_t half) {
+HWY_INLINE void TurnHalves(const T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin, T* HWY_RESTRICT y,
+                           std::int64_t half) {
   ForVectors(half, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
     const VF a = LoadSome(whole, x + i, m), b = LoadSome(whole, x + half + i, m);
     const VF c = LoadSome(whole, cos + i, m), s = LoadSome(whole, sin + i, m);
@@ -31,7 +32,8 @@ HWY_INLINE void TurnHalves(const T* HWY_RESTRICT x, const float* HWY_RESTRICT co
 
 // Pairs (2i, 2i + 1), with the cosines doubled (c, c) and the sines doubled and signed (-s, s): y = x·cos + swapped(x)·sin.
 template <class T>
-HWY_INLINE void TurnNeighbours(const T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin, T* HWY_RESTRICT y, std::int64_t n) {
+HWY_INLINE void TurnNeighbours(const T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin, T* HWY_RESTRICT y,
+                               std::int64_t n) {
 #if HWY_TARGET == HWY_SCALAR  // one lane: nothing to swap within a vector
   for (std::int64_t i = 0; i < n; ++i) y[i] = T(static_cast<float>(x[i]) * cos[i] + static_cast<float>(x[i ^ 1]) * sin[i]);
 #else
@@ -62,7 +64,8 @@ void RopeRows(Context& ctx, const Tensor& x, const Kernels::RopeArgs& args, Tens
         const float* c = cos_table + position[row] * cos_stride;
         const float* s = sin_table + position[row] * sin_stride;
         for (std::int64_t i = 0; i < half; ++i) {
-          const auto a = static_cast<std::size_t>(interleaved ? 2 * i : i), b = static_cast<std::size_t>(interleaved ? 2 * i + 1 : half + i);
+          const auto a = static_cast<std::size_t>(interleaved ? 2 * i : i),
+                     b = static_cast<std::size_t>(interleaved ? 2 * i + 1 : half + i);
           cos[a] = cos[b] = c[i];
           sin[b] = direction * s[i];
           sin[a] = interleaved ? -sin[b] : sin[b];

@@ -94,13 +94,21 @@ HWY_INLINE void ForVectors(std::int64_t n, F&& f) {
   if (i < n) f(i, std::false_type{}, n - i);
 }
 template <class T>
-HWY_INLINE VF LoadSome(std::true_type, const T* p, std::int64_t) { return Load(p); }
+HWY_INLINE VF LoadSome(std::true_type, const T* p, std::int64_t) {
+  return Load(p);
+}
 template <class T>
-HWY_INLINE VF LoadSome(std::false_type, const T* p, std::int64_t n) { return LoadN(p, n); }
+HWY_INLINE VF LoadSome(std::false_type, const T* p, std::int64_t n) {
+  return LoadN(p, n);
+}
 template <class T>
-HWY_INLINE void StoreSome(std::true_type, VF v, T* p, std::int64_t) { Store(v, p); }
+HWY_INLINE void StoreSome(std::true_type, VF v, T* p, std::int64_t) {
+  Store(v, p);
+}
 template <class T>
-HWY_INLINE void StoreSome(std::false_type, VF v, T* p, std::int64_t n) { StoreN(v, p, n); }
+HWY_INLINE void StoreSome(std::false_type, VF v, T* p, std::int64_t n) {
+  StoreN(v, p, n);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace transformer
