@@ -10,8 +10,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/attention.cpp"
-#include <hwy/contrib/math/math-inl.h>
 #include <hwy/foreach_target.h>
+
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
 #include "backend/cpu/attention-inl.h"

@@ -1,8 +1,9 @@
 // Rows of a table by id, and the gradient: rows added back to the table.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/embedding.cpp"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
+
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
