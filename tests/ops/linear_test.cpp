@@ -1,6 +1,7 @@
 #include "transformer/ops/linear.h"
 
 #include "support/op_check.h"
+#include "transformer/ops/random.h"
 
 namespace transformer::test {
 namespace {
@@ -154,6 +155,30 @@ TEST(Matmul, EveryTransposeAndBatch) {
             return y;
               });
         }
+}
+
+// Large products are cut among the threads in several ways: tall and wide ones with a transposed left side, deep ones.
+TEST(Matmul, LargeOddProductsOnAnyNumberOfThreads) {
+  struct Case {
+    std::int64_t m, n, k;
+    bool transpose_a;
+  };
+  for (const Case& c : {Case{1031, 131, 301, true}, {131, 1031, 301, true}, {51, 73, 11003, false}, {515, 513, 129, false}})
+    for (int threads : {1, 2, 3}) {
+      Context ctx({.threads = threads});
+      const Tensor a = random_uniform(ctx, c.transpose_a ? Shape{c.k, c.m} : Shape{c.m, c.k}, -1.0F);
+      const Tensor b = random_uniform(ctx, {c.k, c.n}, -1.0F), y = matmul(ctx, a, b, c.transpose_a);
+      const float *x = a.data<float>(), *w = b.data<float>(), *got = y.data<float>();
+      // Every row at one column and every column at one row, so that no cut is missed.
+      auto check = [&](std::int64_t i, std::int64_t j) {
+        double sum = 0.0;
+        for (std::int64_t l = 0; l < c.k; ++l)
+          sum += static_cast<double>(x[c.transpose_a ? l * c.m + i : i * c.k + l]) * static_cast<double>(w[l * c.n + j]);
+        ASSERT_NEAR(got[i * c.n + j], sum, 2e-5 * std::sqrt(static_cast<double>(c.k))) << i << ", " << j << " of " << c.m << " x " << c.n;
+      };
+      for (std::int64_t i = 0; i < c.m; ++i) check(i, (i * 7) % c.n);
+      for (std::int64_t j = 0; j < c.n; ++j) check((j * 5) % c.m, j);
+    }
 }
 
 TEST(Matmul, SaysWhatDoesNotFit) {

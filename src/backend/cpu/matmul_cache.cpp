@@ -2,9 +2,13 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <dnnl.hpp>
 #include <list>
 #include <unordered_map>
+#include <vector>
+
+#include "transformer/core/parallel.h"
 
 namespace transformer {
 namespace {
@@ -39,7 +43,9 @@ struct Hash {
   std::size_t operator()(const MatmulCache::Problem& p) const {
     std::size_t h = 0;
     auto mix = [&](std::int64_t v) { h = (h ^ static_cast<std::size_t>(v)) * 0x9E3779B97F4A7C15ULL, h ^= h >> 29; };
-    for (std::int64_t v : {p.batch, p.m, p.n, p.k, p.a_row, p.a_col, p.a_batch, p.b_row, p.b_col, p.b_batch, p.c_row, p.c_batch}) mix(v);
+    for (std::int64_t v :
+         {p.batch, p.m, p.n, p.k, p.a_row, p.a_col, p.a_batch, p.b_row, p.b_col, p.b_batch, p.c_row, p.c_batch, std::int64_t{p.threads}})
+      mix(v);
     mix(static_cast<std::int64_t>(p.in) | static_cast<std::int64_t>(p.out) << 4 | static_cast<std::int64_t>(p.bias) << 8 |
         static_cast<std::int64_t>(p.activation) << 12 | std::int64_t{p.has_bias} << 16 | std::int64_t{p.accumulate} << 17);
     mix(std::bit_cast<std::int32_t>(p.alpha));
@@ -47,15 +53,40 @@ struct Hash {
   }
 };
 
+// How we cut a product among the threads ourselves, where that beats oneDNN's own way (measured: 3 to 12 %).
+enum class Cut { none, rows, columns };
+constexpr std::int64_t block = 64;  // pieces begin at multiples of this: the tiles inside oneDNN's kernels stay whole
+
+Cut cut_of(const MatmulCache::Problem& p) {
+  if (p.threads < 2 || p.batch != 1 || p.m * p.n * p.k < std::int64_t{1} << 25) return Cut::none;
+  const bool transposed = p.a_col != 1;  // a weight's gradient: each thread should transpose its own part of a only
+  if (transposed) return p.n > 2 * p.m ? Cut::columns : Cut::rows;
+  return p.k > 8 * std::max(p.m, p.n) ? Cut::columns : Cut::none;  // deep: b is what is read, each half of it once
+}
+
 }  // namespace
 
+struct MatmulCache::Operands {
+  const void *a, *b, *bias;
+  void* c;
+};
+
 struct MatmulCache::Impl {
+  using Arguments = std::unordered_map<int, dnnl::memory>;
   struct Entry {
     Problem problem;
     dnnl::matmul primitive;
-    dnnl::memory a, b, bias, c, scratch;
-    std::unordered_map<int, dnnl::memory> args;
-    std::size_t scratch_bytes = 0;
+    dnnl::memory::desc a, b, bias, c, scratch;
+
+    Arguments arguments(const dnnl::engine& engine) const {
+      Arguments out{{DNNL_ARG_SRC, {a, engine, nullptr}},
+                    {DNNL_ARG_WEIGHTS, {b, engine, nullptr}},
+                    {DNNL_ARG_DST, {c, engine, nullptr}},
+                    {DNNL_ARG_SCRATCHPAD, {scratch, engine, nullptr}}};
+      if (problem.has_bias) out.emplace(DNNL_ARG_BIAS, dnnl::memory(bias, engine, nullptr));
+      return out;
+    }
+    Arguments whole;  // kept, so that a small product need not make them each time
   };
   static constexpr std::size_t capacity = 4096;  // ragged batches bring new sizes all the time
 
@@ -97,28 +128,20 @@ struct MatmulCache::Impl {
     const auto pd = dnnl::matmul::primitive_desc(p.has_bias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c), attr,
                                                  engine);
 #endif
-    Entry e{p,
-            dnnl::matmul(pd),
-            {a, engine, nullptr},
-            {b, engine, nullptr},
-            {},
-            {c, engine, nullptr},
-            {pd.scratchpad_desc(), engine, nullptr},
-            {},
-            pd.scratchpad_desc().get_size()};
-    e.args = {{DNNL_ARG_SRC, e.a}, {DNNL_ARG_WEIGHTS, e.b}, {DNNL_ARG_DST, e.c}, {DNNL_ARG_SCRATCHPAD, e.scratch}};
-    if (p.has_bias) {
-      e.bias = dnnl::memory(bias, engine, nullptr);
-      e.args.emplace(DNNL_ARG_BIAS, e.bias);
-    }
+    Entry e{p, dnnl::matmul(pd), a, b, bias, c, pd.scratchpad_desc(), {}};
+    e.whole = e.arguments(engine);
     return e;
   }
+
+  void execute(const Entry& e, Arguments& arguments, const Operands& x, std::byte* scratch);
+  void execute_split(Context& ctx, const Problem& p, const Operands& x, Cut cut);
 
   Entry& find(const Problem& p) {
     if (auto it = index.find(p); it != index.end()) {
       entries.splice(entries.begin(), entries, it->second);
       return *it->second;
     }
+    if (omp_get_max_threads() != p.threads) omp_set_num_threads(p.threads);  // oneDNN plans for them
     entries.push_front(make(p));
     index.emplace(p, entries.begin());
     if (entries.size() > capacity) {
@@ -132,17 +155,65 @@ struct MatmulCache::Impl {
 MatmulCache::MatmulCache() : impl_(std::make_unique<Impl>()) {}
 MatmulCache::~MatmulCache() = default;
 
-void MatmulCache::run(Context& ctx, const Problem& p, const void* a, const void* b, const void* bias, void* c) {
+void MatmulCache::Impl::execute(const Entry& e, Arguments& arguments, const Operands& x, std::byte* scratch) {
+  arguments.at(DNNL_ARG_SRC).set_data_handle(const_cast<void*>(x.a));
+  arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(const_cast<void*>(x.b));
+  arguments.at(DNNL_ARG_DST).set_data_handle(x.c);
+  if (x.bias != nullptr) arguments.at(DNNL_ARG_BIAS).set_data_handle(const_cast<void*>(x.bias));
+  arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratch);
+  e.primitive.execute(stream, arguments);
+}
+
+// One piece a thread, of its rows or of its columns.
+void MatmulCache::Impl::execute_split(Context& ctx, const Problem& p, const Operands& x, Cut cut) {
+  struct Piece {
+    const Entry* entry;
+    Arguments arguments;
+    Operands operands;
+    std::shared_ptr<std::byte> scratch;
+  };
+  std::vector<Piece> pieces;
+  const std::int64_t size = cut == Cut::rows ? p.m : p.n, blocks = (size + block - 1) / block;
+  auto at = [](const void* data, std::int64_t elements, DType type) {
+    return static_cast<const std::byte*>(data) + elements * static_cast<std::int64_t>(size_of(type));
+  };
+  for (std::int64_t i = 0; i < p.threads; ++i) {
+    const std::int64_t begin = blocks * i / p.threads * block, end = std::min(blocks * (i + 1) / p.threads * block, size);
+    if (begin >= end) continue;
+    Problem q = p;
+    q.threads = 1;
+    Operands y = x;
+    if (cut == Cut::rows) {
+      q.m = end - begin;
+      y.a = at(x.a, begin * p.a_row, p.in);
+      y.c = const_cast<std::byte*>(at(x.c, begin * p.c_row, p.out));
+    } else {
+      q.n = end - begin;
+      y.b = at(x.b, begin * p.b_col, p.in);
+      y.c = const_cast<std::byte*>(at(x.c, begin, p.out));
+      if (p.has_bias) y.bias = at(x.bias, begin, p.bias);
+    }
+    const Entry& e = find(q);
+    pieces.push_back({&e, e.arguments(engine), y, ctx.allocator().allocate(e.scratch.get_size())});
+  }
+  parallel_for(p.threads, static_cast<std::int64_t>(pieces.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      execute(*pieces[i].entry, pieces[i].arguments, pieces[i].operands, pieces[i].scratch.get());
+  });
+}
+
+void MatmulCache::run(Context& ctx, Problem p, const void* a, const void* b, const void* bias, void* c) {
   try {
-    if (omp_get_max_threads() != ctx.threads()) omp_set_num_threads(ctx.threads());
+    p.threads = ctx.threads();
+    const Operands operands{a, b, bias, c};
+    if (const Cut cut = cut_of(p); cut != Cut::none) {
+      impl_->execute_split(ctx, p, operands, cut);
+      return;
+    }
     Impl::Entry& e = impl_->find(p);
-    const auto scratch = ctx.allocator().allocate(e.scratch_bytes);
-    e.a.set_data_handle(const_cast<void*>(a));
-    e.b.set_data_handle(const_cast<void*>(b));
-    e.c.set_data_handle(c);
-    if (p.has_bias) e.bias.set_data_handle(const_cast<void*>(bias));
-    e.scratch.set_data_handle(scratch.get());
-    e.primitive.execute(impl_->stream, e.args);
+    if (omp_get_max_threads() != p.threads) omp_set_num_threads(p.threads);
+    const auto scratch = ctx.allocator().allocate(e.scratch.get_size());
+    impl_->execute(e, e.whole, operands, scratch.get());
     impl_->stream.wait();
   } catch (const dnnl::error& error) {
     fail("matmul", "oneDNN refused [{}, {}, {}] · [{}, {}] in {}: {}", p.batch, p.m, p.k, p.k, p.n, p.in, error.what());

@@ -23,12 +23,15 @@ class MatmulCache {
     bool has_bias = false, accumulate = false;
     float alpha = 1.0F;
     Activation activation = Activation::none;
+    int threads = 1;  // that work on it
     bool operator==(const Problem&) const = default;
   };
-  void run(Context& ctx, const Problem& p, const void* a, const void* b, const void* bias, void* c);
+  // `threads` is taken from the context.
+  void run(Context& ctx, Problem p, const void* a, const void* b, const void* bias, void* c);
 
  private:
   struct Impl;
+  struct Operands;
   std::unique_ptr<Impl> impl_;
 };
 
