@@ -1,5 +1,8 @@
 #include "transformer/models/classic.h"
 
+#include "transformer/io/config.h"
+#include "transformer/io/json.h"
+
 namespace transformer {
 namespace {
 
@@ -51,6 +54,8 @@ const std::vector<NameRule> encoder_rules{
     {"final_norm", "stack.final_norm"},
 };
 
+constexpr std::string_view model_type = "transformer";
+
 // The sinusoidal table is computed, not trained; checkpoints may carry it as a buffer.
 const std::vector<std::string_view> computed{"pos_encoder.pe", "pos_encoding.pe"};
 
@@ -67,5 +72,39 @@ void load_classic(Context& ctx, Transformer& model, const std::filesystem::path&
   load_folder(ctx, classic_bindings(model), folder);
 }
 void load_classic(Context& ctx, Encoder& model, const std::filesystem::path& folder) { load_folder(ctx, classic_bindings(model), folder); }
+
+TransformerConfig read_transformer_config(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "config.json";
+  nlohmann::json settings = read_json(path);
+  if (!settings.is_object()) fail(path.string(), "not a model's settings: expected a JSON object");
+  if (const auto type = settings.find("model_type"); type != settings.end()) {
+    if (*type != model_type) fail(path.string(), "model_type is {}: expected \"{}\"", type->dump(), model_type);
+    settings.erase(type);
+  }
+  TransformerConfig config;
+  try {
+    from_json(settings, config);
+  } catch (const Error& e) {
+    fail(path.string(), "{}", e.what());
+  }
+  return config;
+}
+
+void write_transformer_config(const TransformerConfig& config, const std::filesystem::path& folder) {
+  nlohmann::json settings = to_json(config);
+  settings["model_type"] = model_type;
+  write_json(folder / "config.json", settings);
+}
+
+std::unique_ptr<Transformer> load_transformer(Context& ctx, const std::filesystem::path& folder) {
+  auto model = std::make_unique<Transformer>(read_transformer_config(folder));
+  load_classic(ctx, *model, folder);
+  return model;
+}
+
+void save_transformer(Transformer& model, const std::filesystem::path& folder) {
+  write_transformer_config(model.config, folder);
+  save_safetensors(folder / "model.safetensors", named_tensors(classic_bindings(model)), {{"format", "pt"}});
+}
 
 }  // namespace transformer

@@ -75,6 +75,7 @@ double Adam::step(Context& ctx, float lr, float max_norm) {
   if (slots.empty()) return 0.0;
 
   const double norm = std::sqrt(kernels(ctx).sum_of_squares(ctx, gradients));
+  if (!std::isfinite(norm)) return norm;
   ++steps_;
   auto correction = [&](float beta) { return static_cast<float>(1.0 - std::pow(static_cast<double>(beta), static_cast<double>(steps_))); };
   kernels(ctx).adam(ctx, slots,

@@ -168,7 +168,10 @@ TEST(Adam, LargeAndBrokenGradients) {
   EXPECT_NEAR(adam.step(ctx, 0.1F, 1.0F) / (1e30 * std::sqrt(40.0)), 1.0, 1e-6);  // no overflow in the norm
   for (float v : w.to_vector<float>()) EXPECT_TRUE(std::isfinite(v));
   set_gradient(ctx, w, Tensor::full(ctx, {40}, std::numeric_limits<float>::quiet_NaN()));
+  const std::vector<float> before = w.to_vector<float>();
   EXPECT_TRUE(std::isnan(adam.step(ctx, 0.1F, 1.0F)));
+  EXPECT_EQ(w.to_vector<float>(), before);  // one broken batch does not spoil the model
+  EXPECT_EQ(adam.steps(), 1);
 }
 
 TEST(Adam, TrainsALinearModel) {

@@ -35,7 +35,7 @@ class Adam {
 
   // Updates every parameter that has a gradient, in one pass over all of them; bfloat16 copies of weights are renewed
   // on the way. With max_norm > 0 the gradients are scaled so that their common norm does not exceed it. Returns the
-  // norm before clipping (it is NaN or infinite when a gradient is, and then the weights are spoilt).
+  // norm before clipping. When that is NaN or infinite, because a gradient is, nothing is updated.
   double step(Context& ctx, float lr, float max_norm = 0.0F);
   void zero_gradients();  // drops them
 
