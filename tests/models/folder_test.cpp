@@ -3,6 +3,7 @@
 
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
+#include "transformer/io/config.h"
 #include "transformer/models/classic.h"
 
 namespace transformer::test {
@@ -10,7 +11,8 @@ namespace transformer::test {
 TEST(ModelFolder, GivesTheSameModelBack) {
   const TemporaryFolder folder;
   Context ctx({.seed = 3});
-  Transformer model({.d_model = 16, .num_heads = 2, .d_ff = 24, .num_layers = 1, .src_vocab_size = 11, .tgt_vocab_size = 13, .norm = NormPlace::pre});
+  Transformer model(
+      {.d_model = 16, .num_heads = 2, .d_ff = 24, .num_layers = 1, .src_vocab_size = 11, .tgt_vocab_size = 13, .norm = NormPlace::pre});
   initialize(ctx, model);
   save_transformer(model, folder.path());
   const auto read = load_transformer(ctx, folder.path());
