@@ -54,7 +54,7 @@ void inspect(const TransformerConfig& config) {
 void add_inspect(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("inspect", "parameters by part, FLOPs and memory of an encoder-decoder, from its settings");
   auto config = std::make_shared<TransformerConfig>();
-  add_flags(*verb, *config);
+  add_settings(*verb, *config);
   verb->callback([config] { inspect(*config); });
 }
 

@@ -1,0 +1,134 @@
+#include "cli/flags.h"
+
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <set>
+
+#include "transformer/io/toml.h"
+
+namespace transformer::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string with(std::string name, char from, char to) {
+  std::replace(name.begin(), name.end(), from, to);
+  return name;
+}
+
+// {"tokenizer": {"kind": "bpe"}} → {"tokenizer_kind": "bpe"}; - in keys becomes _.
+void flatten(const json& table, const std::string& prefix, json& out) {
+  for (const auto& [key, value] : table.items()) {
+    const std::string name = prefix + with(key, '-', '_');
+    if (value.is_object()) flatten(value, name + "_", out);
+    else out[name] = value;
+  }
+}
+
+void set_preset(const Settings& settings, const std::string& name) {
+  for (const auto& apply : settings.apply_preset) apply(name);
+}
+
+// The file's preset, unless the command line has one, then the file's settings.
+void read_file(const Settings& settings, const std::string& path, bool preset_given) try {
+  json given = json::object();
+  flatten(read_toml(path), "", given);
+  std::vector<std::string> known;
+  if (!settings.presets.empty()) known.emplace_back("preset");
+  for (const Setting& s : settings.fields) known.push_back(s.name);
+  for (const auto& [key, value] : given.items())
+    if (std::find(known.begin(), known.end(), key) == known.end()) fail("config", "unknown key '{}'{}", key, did_you_mean(key, known));
+  if (const auto preset = given.find("preset"); preset != given.end()) {
+    if (!preset->is_string()) fail("config", "key 'preset': expected a name, got {}", preset->dump());
+    if (!preset_given) set_preset(settings, preset->get<std::string>());
+  }
+  for (const Setting& s : settings.fields)
+    if (const auto it = given.find(s.name); it != given.end()) s.set(*it, s.name);
+} catch (const Error& e) {
+  const std::string message = e.what(), where = "config: ";
+  if (!message.starts_with(where)) throw;
+  fail(path, "{}", message.substr(where.size()));
+}
+
+void dump(const Settings& settings, const std::string& path) {
+  json all = json::object();
+  for (const Setting& s : settings.fields) all[s.name] = s.get();
+  const std::string text = to_toml(all);
+  if (path.empty()) {
+    std::cout << text << std::flush;
+    return;
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << text << std::flush;
+  if (!out) fail(path, "cannot be written: is its folder there, and may you write to it?");
+}
+
+// As a default in the help: "0.1", "nmt_nfkc", "1,2".
+std::string plain(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::string text;
+  for (const json& item : value) text += (text.empty() ? "" : ",") + plain(item);
+  return text;
+}
+
+void add_field(CLI::App& app, const Setting& s) {
+  const std::string dashed = with(s.name, '_', '-'), flag = "--" + dashed;
+  const CLI::callback_t parse = [s, flag](const std::vector<std::string>& texts) {
+    try {
+      s.parse(texts, flag);
+    } catch (const Error& e) {
+      throw CLI::ValidationError(e.what());  // wrong usage
+    }
+    return true;
+  };
+  if (s.kind == Setting::Kind::flag) {
+    const auto set = [s](std::int64_t count) { s.set(count > 0, s.name); };
+    app.add_flag_function(flag + ",!--no-" + dashed, set, s.help + (s.get() == true ? " (on)" : " (off)"));
+    return;
+  }
+  CLI::Option* option = app.add_option(flag, parse, s.help)->type_name(s.type)->default_str(plain(s.get()));
+  if (s.kind == Setting::Kind::list) {
+    option->expected(1, CLI::detail::expected_max_vector_size);
+    if (s.type != "TEXT") option->delimiter(',');  // a comma can stand in text
+  } else {
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+}
+
+}  // namespace
+
+// CLI11 runs the options' callbacks in the order in which they were added, once the whole command line is known: the order
+// here is what makes flags win over the file and the file over the preset.
+void add_flags(CLI::App& app, Settings given) {
+  const auto settings = std::make_shared<const Settings>(std::move(given));
+  std::set<std::string> names = {"config", "dump_config", "preset", "help"};
+  for (const Setting& s : settings->fields)
+    if (!names.insert(s.name).second) fail("settings", "two fields of '{}' are named '{}'", app.get_name(), s.name);
+
+  CLI::Option* preset = nullptr;
+  if (!settings->presets.empty()) {
+    const auto apply = [settings](const std::string& name) { set_preset(*settings, name); };
+    preset = app.add_option_function<std::string>("--preset", apply, "sizes that have a name")
+                 ->check(CLI::IsMember(settings->presets))
+                 ->type_name(CLI::detail::join(settings->presets, "|"));
+  }
+  const auto read = [settings, preset](const std::string& path) { read_file(*settings, path, preset && preset->count() > 0); };
+  app.add_option_function<std::string>("--config", read, "settings from a TOML file: the names of the flags")->type_name("FILE");
+  for (const Setting& s : settings->fields)
+    if (s.kind != Setting::Kind::file_only) add_field(app, s);
+
+  const CLI::callback_t write = [settings, &app](const std::vector<std::string>& path) {
+    const CLI::App* root = &app;
+    while (root->get_parent() != nullptr) root = root->get_parent();
+    if (root->remaining_size(true) > 0) return true;  // a wrong argument: let it be reported
+    dump(*settings, path.back());
+    throw CLI::Success();
+  };
+  app.add_option("--dump-config", write, "write all settings as a TOML file, or to standard output, and end")
+      ->expected(0, 1)
+      ->type_name("[FILE]");
+}
+
+}  // namespace transformer::cli
