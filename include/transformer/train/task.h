@@ -1,0 +1,51 @@
+#pragma once
+// What a task gives to the one training loop (train/trainer.h): its parameters, its batches, its loss, its validation.
+
+#include <any>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transformer/nn/parameter.h"
+
+namespace transformer {
+
+using Metrics = std::vector<std::pair<std::string, double>>;  // "loss" → 2.31, "bleu" → 38.4, …
+
+// A batch as it was prepared on the host, off the training thread.
+struct Batch {
+  std::any content;          // whatever the task's prepare() made for its loss()
+  std::int64_t targets = 0;  // terms of the loss: the weight of this batch in a sum of several
+  std::int64_t tokens = 0;   // real ones, on both sides: what tokens per second counts
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  // The same parameters in the same order at every call, all of them leaves.
+  virtual std::vector<NamedParameter> parameters() = 0;
+
+  // What must be the same when training is resumed: data, vocabulary, architecture. A JSON object of objects; a
+  // difference is reported by its path.
+  virtual nlohmann::json identity() const = 0;
+
+  // Decides the batches of an epoch (they count from 0), as a function of the seed and the epoch alone; returns how many.
+  virtual std::int64_t plan(std::int64_t epoch) = 0;
+  // Batch `index` of the planned epoch. Called from a background thread.
+  virtual Batch prepare(std::int64_t index) const = 0;
+  // The mean over the batch's targets, on the tape.
+  virtual Tensor loss(Context& ctx, const Batch& batch) const = 0;
+
+  // "loss" and whatever else the task measures; nothing when there is no validation data.
+  virtual Metrics validate(Context& ctx) = 0;
+
+  // The model in the layout that users open: config, weights, tokenizer. load reads the weights back.
+  virtual void save(const std::filesystem::path& folder) = 0;
+  virtual void load(Context& ctx, const std::filesystem::path& folder) = 0;
+};
+
+}  // namespace transformer

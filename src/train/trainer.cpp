@@ -1,0 +1,399 @@
+#include "transformer/train/trainer.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "train/checkpoint.h"
+#include "train/weights.h"
+#include "transformer/io/json.h"
+#include "transformer/io/safetensors.h"
+#include "transformer/ops/copy.h"
+#include "transformer/text/prefetch.h"
+#include "transformer/train/metrics_log.h"
+#include "transformer/train/progress.h"
+
+namespace transformer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int format_version = 1;
+
+// Every path at which a and b differ, with both values: "architecture.d_model: 128 in the checkpoint, 256 now".
+void differences(const json& before, const json& now, const std::string& path, std::vector<std::string>& out) {
+  if (before.is_object() && now.is_object()) {
+    json keys = before;
+    keys.update(now);
+    for (const auto& [key, ignored] : keys.items())
+      differences(before.value(key, json()), now.value(key, json()), path.empty() ? key : path + "." + key, out);
+  } else if (before != now) {
+    out.push_back(fmt::format("{}: {} in the checkpoint, {} now", path, before.dump(), now.dump()));
+  }
+}
+
+json to_object(const Metrics& metrics) {
+  json out = json::object();
+  for (const auto& [name, value] : metrics) out[name] = std::isfinite(value) ? json(value) : json(nullptr);
+  return out;
+}
+
+Metrics from_object(const json& object) {
+  Metrics out;
+  for (const auto& [name, value] : object.items()) out.emplace_back(name, value.is_number() ? value.get<double>() : std::nan(""));
+  return out;
+}
+
+std::optional<double> value_of(const Metrics& metrics, std::string_view name) {
+  for (const auto& [key, value] : metrics)
+    if (key == name) return value;
+  return std::nullopt;
+}
+
+std::string described(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
+  return text;
+}
+
+// Losses and perplexities should fall; scores rise.
+bool smaller_is_better(std::string_view metric) {
+  return metric == "loss" || metric == "perplexity" || metric == "mse" || metric == "mae" || metric == "bits_per_byte";
+}
+
+void check(const TrainConfig& c) {
+  if (c.save_dir.empty()) fail("train", "save_dir is missing: expected a folder for the model and the state of training");
+  if (c.max_epoch < 0 || c.max_update < 0)
+    fail("train", "max_epoch is {} and max_update {}: expected 0 or more", c.max_epoch, c.max_update);
+  if (c.max_epoch == 0 && c.max_update == 0 && c.patience == 0)
+    fail("train", "training would never end: give max_epoch, max_update or patience");
+  if (c.update_freq < 1) fail("train", "update_freq is {}: expected 1 or more", c.update_freq);
+  if (c.keep_last < 1) fail("train", "keep_last is {}: expected 1 or more, the state of training is resumed from it", c.keep_last);
+  if (!(c.lr > 0.0F)) fail("train", "lr is {}: expected more than 0", c.lr);
+  if (!(c.clip_norm >= 0.0F)) fail("train", "clip_norm is {}: expected 0 or more", c.clip_norm);
+  if (!(c.ema_decay >= 0.0F && c.ema_decay < 1.0F)) fail("train", "ema_decay is {}: expected a value in [0, 1)", c.ema_decay);
+  if (c.average < 0 || c.log_interval < 1 || c.max_bad_updates < 1 || c.patience < 0)
+    fail("train", "average, patience, log_interval and max_bad_updates are {}, {}, {} and {}: expected 0, 0, 1 and 1 or more", c.average,
+         c.patience, c.log_interval, c.max_bad_updates);
+  if (c.lr_scheduler == Schedule::Kind::cosine && c.max_update == 0) fail("train", "the cosine schedule needs max_update, where it ends");
+}
+
+fs::path prepared(const TrainConfig& config) {
+  check(config);
+  std::error_code error;
+  fs::create_directories(config.save_dir, error);
+  if (error) fail(config.save_dir, "cannot make the folder: {}", error.message());
+  return config.save_dir;
+}
+
+}  // namespace
+
+struct Trainer::State {
+  Context& ctx;
+  Task& task;
+  TrainConfig config;
+  const std::atomic<bool>* stop;
+  fs::path folder;
+  FolderLock lock;
+  Checkpoints checkpoints;
+  std::vector<NamedParameter> parameters;
+  Adam adam;
+  Schedule schedule;
+  Weights ema;  // empty: none
+  std::optional<MetricsLog> log;
+  Progress progress;
+
+  // The position. `batch` is the next one of `epoch`.
+  std::int64_t step = 0, epoch = 0, batch = 0, bad_updates = 0;
+  std::int64_t best_step = 0, without_improvement = 0, validated_at = -1, saved_at = -1;
+  Metrics best;
+
+  std::int64_t total_steps = 0;  // as far as it can be told
+  double seconds_before = 0.0;   // of the runs that this one goes on from
+
+  // Since the last line of metrics, which was written at `since`.
+  double loss_sum = 0.0, targets = 0.0, tokens = 0.0, gradient_norm = 0.0, since = 0.0;
+
+  State(Context& c, Task& t, const TrainConfig& settings, const std::atomic<bool>* stop_flag)
+      : ctx(c), task(t), config(settings), stop(stop_flag), folder(prepared(settings)), lock(folder), checkpoints(folder),
+        parameters(t.parameters()),
+        adam(c, parameters,
+             {.beta1 = settings.adam_beta1, .beta2 = settings.adam_beta2, .eps = settings.adam_eps, .weight_decay = settings.weight_decay},
+             decay_matrices),
+        schedule{.kind = settings.lr_scheduler,
+                 .peak = settings.lr,
+                 .warmup = settings.warmup_updates,
+                 .total = settings.max_update,
+                 .floor = settings.min_lr},
+        progress(stderr,
+                 {.mode = settings.quiet ? ProgressOptions::Mode::quiet : ProgressOptions::Mode::automatic,
+                  .log_interval = settings.log_interval}) {}
+
+  void resume();
+  void save();
+  void save_best();
+  void validate();
+  json identity() const;
+  json settings() const;
+  void train_epoch(std::int64_t batches);
+  void update(std::vector<Batch>& batches);
+  void report();
+  void average(TrainResult& result);
+  double seconds() const { return seconds_before + progress.elapsed(); }
+  bool interrupted() const { return stop != nullptr && stop->load(); }
+  bool out_of_patience() const { return config.patience > 0 && without_improvement >= config.patience; }
+  bool done() const {
+    return (config.max_update > 0 && step >= config.max_update) || (config.max_epoch > 0 && epoch >= config.max_epoch) || out_of_patience();
+  }
+};
+
+// One update from the gradients of several batches, each weighted by its share of the targets.
+void Trainer::State::update(std::vector<Batch>& batches) {
+  ++step;
+  ctx.random().begin_step(static_cast<std::uint32_t>(step));
+  double all = 0.0, value = 0.0;
+  for (const Batch& b : batches) all += static_cast<double>(b.targets);
+  for (const Batch& b : batches) {
+    const auto share = static_cast<float>(static_cast<double>(b.targets) / all);
+    const Tensor loss = task.loss(ctx, b);
+    value += static_cast<double>(loss.item()) * static_cast<double>(b.targets);
+    tokens += static_cast<double>(b.tokens);
+    backward(ctx, loss, batches.size() == 1 ? Tensor() : Tensor::full(ctx, loss.shape(), share));
+  }
+  const float lr = schedule(step);
+  gradient_norm = adam.step(ctx, lr, config.clip_norm);
+  adam.zero_gradients();
+  if (!std::isfinite(gradient_norm) || !std::isfinite(value)) {
+    ++bad_updates;
+    progress.note(fmt::format("step {}: the gradient is not finite (loss {:.4g}); the update was skipped", step, value / all));
+    if (bad_updates >= config.max_bad_updates) {
+      const auto last = checkpoints.latest();
+      fail("train", "{} updates in a row had a gradient that is not finite; {}. Try a smaller lr or a longer warm-up", bad_updates,
+           last ? fmt::format("the checkpoint of step {} is kept", *last) : "there is no checkpoint yet");
+    }
+    return;
+  }
+  bad_updates = 0;
+  loss_sum += value;
+  targets += all;
+  if (!ema.empty()) blend(ctx, ema, config.ema_decay, parameters);
+}
+
+void Trainer::State::report() {
+  if (targets == 0.0) return;
+  const double now = seconds(), loss = loss_sum / targets, lr = schedule(step), speed = tokens / std::max(now - since, 1e-9);
+  progress.update({.epoch = epoch + 1,
+                   .step = step,
+                   .total_steps = total_steps,
+                   .loss = loss,
+                   .perplexity = std::exp(loss),
+                   .lr = lr,
+                   .gradient_norm = gradient_norm,
+                   .tokens_per_second = speed});
+  if (step % config.log_interval != 0) return;
+  log->add(
+      {.step = step,
+       .epoch = epoch + 1,
+       .split = "train",
+       .seconds = now,
+       .values = {
+           {"loss", loss}, {"perplexity", std::exp(loss)}, {"lr", lr}, {"gradient_norm", gradient_norm}, {"tokens_per_second", speed}}});
+  loss_sum = targets = tokens = 0.0;
+  since = now;
+}
+
+void Trainer::State::train_epoch(std::int64_t batches) {
+  Prefetcher<Batch> prefetched([this](std::int64_t i) { return task.prepare(i); }, batch, batches);
+  const auto due = [&](std::int64_t interval) { return interval > 0 && step % interval == 0; };
+  while (batch < batches && !interrupted() && !done()) {
+    std::vector<Batch> several;
+    while (static_cast<std::int64_t>(several.size()) < config.update_freq) {
+      std::optional<Batch> next = prefetched.next();
+      if (!next) break;
+      several.push_back(std::move(*next));
+    }
+    ctx.set_training(true);
+    update(several);
+    ctx.set_training(false);
+    batch += static_cast<std::int64_t>(several.size());
+    report();
+    if (batch >= batches) ++epoch, batch = 0;
+    const bool ended = batch == 0 || done();
+    if (due(config.validate_interval_updates) || (config.validate_interval_updates == 0 && ended)) validate();
+    if (due(config.save_interval_updates) || (config.save_interval_updates == 0 && ended) || validated_at == step) save();
+    if (batch == 0) return;
+  }
+}
+
+void Trainer::State::validate() {
+  progress.update({.epoch = epoch, .step = step, .total_steps = total_steps, .phase = "validating"});
+  std::optional<Exchanged> smoothed;
+  if (!ema.empty()) smoothed.emplace(ctx, parameters, ema);
+  const NoGradients no_gradients(ctx);
+  const Metrics measured = task.validate(ctx);
+  validated_at = step;
+  if (measured.empty()) return void(best_step = step);  // nothing to compare with: the newest is the best
+  const auto value = value_of(measured, config.best_metric);
+  if (!value) fail("train", "best_metric is '{}': this task measures {}", config.best_metric, described(measured));
+  const auto before = value_of(best, config.best_metric);
+  const bool better = !before || !std::isfinite(*before) || (smaller_is_better(config.best_metric) ? *value < *before : *value > *before);
+  if (better) best = measured, best_step = step, without_improvement = 0;
+  else ++without_improvement;
+  log->add({.step = step, .epoch = epoch, .split = "valid", .seconds = seconds(), .values = measured});
+  progress.note(fmt::format(
+      "step {}: validation {}{}", step, described(measured),
+      better ? " (best)" : fmt::format("; best {:.4g} at step {}", value_of(best, config.best_metric).value_or(0.0), best_step)));
+}
+
+void Trainer::State::save_best() {
+  std::optional<Exchanged> smoothed;
+  if (!ema.empty()) smoothed.emplace(ctx, parameters, ema);
+  task.save(folder);
+}
+
+void Trainer::State::save() {
+  if (saved_at == step) return;
+  checkpoints.write(step, [&](const fs::path& at) {
+    task.save(at);
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const std::string& name = parameters[i].name;
+      tensors.emplace_back("m." + name, adam.state()[i].m);
+      tensors.emplace_back("v." + name, adam.state()[i].v);
+      if (!ema.empty()) tensors.emplace_back("ema." + name, ema[i]);
+    }
+    save_safetensors(at / "optimizer.safetensors", tensors);
+    write_json(at / "trainer.json",
+               {{"version", format_version},
+                {"step", step},
+                {"epoch", epoch},
+                {"batch", batch},
+                {"adam_steps", adam.steps()},
+                {"bad_updates", bad_updates},
+                {"best", {{"step", best_step}, {"metrics", to_object(best)}, {"without_improvement", without_improvement}}},
+                {"seconds", seconds()},
+                {"identity", identity()},
+                {"settings", settings()}});
+  });
+  saved_at = step;
+  if (best_step == step) save_best();  // after the checkpoint that says so: a resumed run repeats this, it cannot miss it
+  checkpoints.keep_last(std::max(config.keep_last, config.average));
+}
+
+json Trainer::State::identity() const {
+  json out = task.identity();
+  out["training"] = {{"seed", ctx.random().seed()}, {"update_freq", config.update_freq}};
+  return out;
+}
+
+json Trainer::State::settings() const {
+  json out = to_json(config);
+  for (const char* free : {"save_dir", "quiet", "max_epoch", "max_update", "log_interval"}) out.erase(free);
+  out["precision"] = name_of(ctx.precision());
+  out["threads"] = ctx.threads();
+  return out;
+}
+
+void Trainer::State::resume() {
+  const auto latest = checkpoints.latest();
+  if (!latest) {
+    if (fs::exists(folder / "model.safetensors"))
+      fail(folder.string(),
+           "this folder holds a model but no state of training to go on from; choose another folder, so that it is not lost");
+    if (config.ema_decay > 0.0F) ema = copy_of(ctx, parameters);
+    log.emplace(folder);
+    return;
+  }
+  const fs::path at = checkpoints.at(*latest);
+  try {
+    const json saved = read_json(at / "trainer.json");
+    if (saved.at("version") != format_version) fail("train", "it was written by another version of this program");
+    std::vector<std::string> changed;
+    differences(saved.at("identity"), identity(), "", changed);
+    if (!changed.empty())
+      fail("train", "this is not the run that was stopped:\n  {}\nUndo the change, or choose another save_dir", fmt::join(changed, "\n  "));
+    differences(saved.at("settings"), settings(), "", changed);
+    for (const std::string& change : changed) progress.note("note: " + change);
+
+    task.load(ctx, at);
+    const SafetensorsFile optimizer(at / "optimizer.safetensors");
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      adam.set_state(ctx, i, optimizer.tensor("m." + parameters[i].name), optimizer.tensor("v." + parameters[i].name));
+    adam.set_steps(saved.at("adam_steps"));
+    if (config.ema_decay > 0.0F) {
+      ema = copy_of(ctx, parameters);
+      for (std::size_t i = 0; i < parameters.size(); ++i)
+        if (const std::string name = "ema." + parameters[i].name; optimizer.contains(name)) copy_into(ctx, optimizer.tensor(name), ema[i]);
+    }
+    step = saved.at("step"), epoch = saved.at("epoch"), batch = saved.at("batch"), bad_updates = saved.at("bad_updates");
+    best_step = saved.at("best").at("step"), without_improvement = saved.at("best").at("without_improvement");
+    best = from_object(saved.at("best").at("metrics"));
+    seconds_before = saved.at("seconds");
+  } catch (const std::exception& e) {
+    fail(at.string(), "cannot go on from this checkpoint: {}", e.what());
+  }
+  saved_at = step;
+  if (best_step == step) save_best();
+  log.emplace(folder, step);
+  progress.note(fmt::format("going on from step {} (epoch {}, {} trained so far)", step, epoch + 1, duration(seconds_before)));
+}
+
+// The mean of the last checkpoints' weights: often better than any one of them.
+void Trainer::State::average(TrainResult& result) {
+  std::vector<std::int64_t> steps = checkpoints.steps();
+  if (const auto wanted = static_cast<std::size_t>(config.average); steps.size() > wanted)
+    steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(wanted));
+  const Weights own = copy_of(ctx, parameters);
+  Weights mean;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    task.load(ctx, checkpoints.at(steps[i]));
+    if (i == 0) mean = copy_of(ctx, parameters);
+    else blend(ctx, mean, static_cast<float>(i) / static_cast<float>(i + 1), parameters);
+  }
+  assign(ctx, parameters, mean);
+  {
+    const NoGradients no_gradients(ctx);
+    result.average = task.validate(ctx);
+  }
+  std::error_code error;
+  fs::create_directories(folder / "average", error);
+  if (error) fail((folder / "average").string(), "cannot make the folder: {}", error.message());
+  task.save(folder / "average");
+  assign(ctx, parameters, own);
+  progress.note(fmt::format("average of the last {} checkpoints: {}", steps.size(), described(result.average)));
+}
+
+Trainer::Trainer(Context& ctx, Task& task, const TrainConfig& config, const std::atomic<bool>* stop)
+    : state_(std::make_unique<State>(ctx, task, config, stop)) {}
+Trainer::~Trainer() = default;
+
+bool Trainer::can_resume(const fs::path& folder) { return Checkpoints(folder).latest().has_value(); }
+
+TrainResult Trainer::run() {
+  State& s = *state_;
+  s.resume();
+  s.since = s.seconds();
+  while (!s.done() && !s.interrupted()) {
+    const std::int64_t batches = s.task.plan(s.epoch);
+    if (batches < 1) fail("train", "there is no data: the epoch has no batches");
+    const std::int64_t updates = (batches + s.config.update_freq - 1) / s.config.update_freq;
+    s.total_steps = s.config.max_epoch > 0 ? s.config.max_epoch * updates : 0;
+    if (s.config.max_update > 0) s.total_steps = s.total_steps > 0 ? std::min(s.total_steps, s.config.max_update) : s.config.max_update;
+    s.train_epoch(batches);
+  }
+  TrainResult result{.step = s.step, .epoch = s.epoch, .best_step = s.best_step, .best = s.best};
+  if (!s.done()) {
+    result.end = TrainResult::End::interrupted;
+    if (s.step > 0) s.save();
+  } else {
+    if (s.out_of_patience()) result.end = TrainResult::End::no_improvement;
+    if (s.config.average > 0) s.average(result);
+  }
+  s.progress.finish();
+  return result;
+}
+
+}  // namespace transformer

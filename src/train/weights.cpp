@@ -1,0 +1,35 @@
+#include "train/weights.h"
+
+#include "transformer/ops/copy.h"
+#include "transformer/ops/elementwise.h"
+
+namespace transformer {
+
+Weights copy_of(Context& ctx, const std::vector<NamedParameter>& parameters) {
+  Weights out;
+  for (const NamedParameter& p : parameters)
+    copy_into(ctx, p.parameter->tensor.detach(), out.emplace_back(Tensor::like(ctx, p.parameter->tensor)));
+  return out;
+}
+
+void assign(Context& ctx, const std::vector<NamedParameter>& parameters, const Weights& values) {
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Tensor weight = parameters[i].parameter->tensor.detach();
+    copy_into(ctx, values[i], weight);
+  }
+}
+
+void blend(Context& ctx, Weights& mean, float keep, const std::vector<NamedParameter>& parameters) {
+  const NoGradients no_gradients(ctx);
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    mean[i] = add(ctx, scale(ctx, mean[i], keep), scale(ctx, parameters[i].parameter->tensor.detach(), 1.0F - keep));
+}
+
+Exchanged::Exchanged(Context& ctx, std::vector<NamedParameter> parameters, const Weights& others)
+    : ctx_(ctx), parameters_(std::move(parameters)), own_(copy_of(ctx, parameters_)) {
+  assign(ctx_, parameters_, others);
+}
+
+Exchanged::~Exchanged() { assign(ctx_, parameters_, own_); }
+
+}  // namespace transformer
