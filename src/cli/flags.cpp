@@ -1,10 +1,10 @@
 #include "cli/flags.h"
 
-#include <fstream>
 #include <iostream>
 #include <memory>
 #include <set>
 
+#include "io/atomic_file.h"
 #include "transformer/io/toml.h"
 
 namespace transformer::cli {
@@ -59,9 +59,9 @@ void dump(const Settings& settings, const std::string& path) {
     std::cout << text << std::flush;
     return;
   }
-  std::ofstream out(path, std::ios::binary);
-  out << text << std::flush;
-  if (!out) fail(path, "cannot be written: is its folder there, and may you write to it?");
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
 }
 
 // As a default in the help: "0.1", "nmt_nfkc", "1,2".

@@ -1,5 +1,5 @@
 #pragma once
-// Each verb adds itself to the command line: its flags, its help, and what it runs.
+// Each verb adds itself to the command line: its flags (cli/flags.h), its help, and what it runs.
 
 namespace CLI {
 class App;
@@ -7,6 +7,9 @@ class App;
 
 namespace transformer::cli {
 
+void add_evaluate(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_tokenize(CLI::App& app);
+void add_train(CLI::App& app);
 
 }  // namespace transformer::cli

@@ -1,0 +1,113 @@
+// transformer tokenize: lines to tokens and back; transformer tokenize train: a tokenizer from text.
+#include <charconv>
+#include <cstdio>
+#include <memory>
+
+#include "cli/flags.h"
+#include "cli/verbs.h"
+#include "transformer/text/tokenizer_pair.h"
+
+namespace transformer::cli {
+namespace {
+
+enum class Side : std::uint8_t { source, target };
+EnumNames<Side> names(Side) { return {{Side::source, "source"}, {Side::target, "target"}}; }
+
+struct TokenizeConfig {
+  std::string model = {};
+  bool ids = false, pieces = false, decode = false;
+  Side side = Side::source;
+
+  static void visit(auto& self, auto&& field) {
+    field("ids", self.ids, "tokens are numbers");
+    field("pieces", self.pieces, "tokens are pieces of text; so it is without --ids too");
+    field("decode", self.decode, "from tokens to text");
+    field("side", self.side, "which tokenizer of a model that has two");
+  }
+};
+
+struct TrainConfig {
+  std::vector<std::string> input = {};
+  std::string out = "tokenizer.model";
+  bool words = false;
+
+  static void visit(auto& self, auto&& field) {
+    field("input", self.input, "text files, plain or gzip; - is standard input");
+    field("out", self.out, "the file to write");
+    field("words", self.words, "a vocabulary of words for text that is tokenised already, instead of a subword model");
+  }
+};
+
+TokenizerPtr open(const TokenizeConfig& config) {
+  if (!std::filesystem::is_directory(config.model)) return load_tokenizer(config.model);
+  const TokenizerPair pair = load_tokenizers(config.model);
+  return config.side == Side::source ? pair.source : pair.target;
+}
+
+// The tokens of one line, numbers or pieces.
+std::vector<std::int32_t> read_tokens(const Tokenizer& tokenizer, const std::string& line, bool ids, std::int64_t number) {
+  std::vector<std::int32_t> tokens;
+  for (const std::string& word : CLI::detail::split(line, ' ')) {
+    if (word.empty()) continue;
+    std::int32_t id = 0;
+    if (!ids) {
+      id = tokenizer.id(word);
+    } else if (const auto read = std::from_chars(word.data(), word.data() + word.size(), id);
+               read.ec != std::errc() || read.ptr != word.data() + word.size()) {
+      fail("standard input", "line {}: '{}' is not the number of a token", number, word);
+    }
+    tokens.push_back(id);
+  }
+  return tokens;
+}
+
+void tokenize(const TokenizeConfig& config) {
+  if (config.ids && config.pieces) throw CLI::ValidationError("--ids and --pieces exclude each other");
+  const TokenizerPtr tokenizer = open(config);
+  LineReader input("-");
+  std::int64_t replaced = 0;
+  for (std::string line, out; input.next(line);) {
+    out.clear();
+    if (config.decode) {
+      out = tokenizer->decode(read_tokens(*tokenizer, line, config.ids, input.number()));
+    } else {
+      for (const std::int32_t id : tokenizer->encode(line, &replaced))
+        out.append(out.empty() ? "" : " ").append(config.ids ? std::to_string(id) : tokenizer->piece(id));
+    }
+    out += '\n';
+    std::fwrite(out.data(), 1, out.size(), stdout);
+  }
+  if (replaced > 0) fmt::print(stderr, "transformer: {} sequences of bytes that are not UTF-8 became U+FFFD\n", replaced);
+}
+
+void train(const TrainConfig& config, const SentencePieceOptions& subwords, const WhitespaceOptions& words) {
+  if (config.input.empty()) throw CLI::RequiredError("--input");
+  const LineSource lines = read_lines(config.input);
+  const TokenizerPtr tokenizer = config.words ? build_whitespace(lines, words) : train_sentencepiece(lines, subwords);
+  tokenizer->save(config.out);
+  fmt::print("{}: {} tokenizer of {} pieces\n", config.out, tokenizer->kind(), tokenizer->size());
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app) {
+  CLI::App* verb = app.add_subcommand("tokenize", "lines on standard input to tokens and back; 'tokenize train' makes a tokenizer");
+  auto config = std::make_shared<TokenizeConfig>();
+  verb->add_option("MODEL", config->model, "a tokenizer's file or a model's folder");
+  add_settings(*verb, *config);
+
+  CLI::App* trainer = verb->add_subcommand("train", "make a subword model, or a vocabulary of words, from text");
+  auto training = std::make_shared<TrainConfig>();
+  auto subwords = std::make_shared<SentencePieceOptions>();
+  auto words = std::make_shared<WhitespaceOptions>();
+  add_settings(*trainer, *training, *subwords, part(*words, {.prefix = "words"}));
+  trainer->callback([=] { train(*training, *subwords, *words); });
+
+  verb->callback([=] {
+    if (trainer->parsed()) return;
+    if (config->model.empty()) throw CLI::RequiredError("MODEL");
+    tokenize(*config);
+  });
+}
+
+}  // namespace transformer::cli
