@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -14,6 +11,7 @@
 #include <system_error>
 
 #include "io/atomic_file.h"
+#include "io/read_file.h"
 #include "train/append_file.h"
 #include "train/event_file.h"
 #include "transformer/core/error.h"
@@ -24,14 +22,10 @@ namespace {
 constexpr std::array<std::string_view, 4> own_columns = {"step", "epoch", "split", "seconds"};
 
 // What the file holds; nothing where there is no file.
-std::string read_all(const std::filesystem::path& path) {
+std::string read_if_there(const std::filesystem::path& path) {
   if (std::error_code ignored; !std::filesystem::exists(path, ignored)) return "";
   if (!std::filesystem::is_regular_file(path)) fail(path.string(), "is not a file: choose another folder, or move it away");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) fail(path.string(), "cannot read: {}", std::generic_category().message(errno));
-  return text;
+  return read_file(path);
 }
 
 // The lines that end as lines do. What follows the last newline was being written when the process died.
@@ -86,7 +80,7 @@ struct MetricsLog::Files {
   }
 
   void open_jsonl(const std::filesystem::path& path, std::int64_t resume_step) {
-    const std::string text = read_all(path);
+    const std::string text = read_if_there(path);
     std::string kept;
     for (const std::string_view line : whole_lines(text))
       if (const auto step = step_of_json(line); step && *step <= resume_step) kept.append(line) += '\n';
@@ -95,7 +89,7 @@ struct MetricsLog::Files {
   }
 
   void open_csv(const std::filesystem::path& path, std::int64_t resume_step) {
-    const std::string text = read_all(path);
+    const std::string text = read_if_there(path);
     std::vector<std::string_view> lines = whole_lines(text);
     const std::string own = header();
     const bool known = !lines.empty() && (lines[0] == own || lines[0].starts_with(own + ",")) && resume_step >= 0;
@@ -132,7 +126,7 @@ struct MetricsLog::Files {
     if (columns.size() == before) return;
     try {
       const std::filesystem::path path = csv.path();
-      const std::string text = read_all(path), empty(columns.size() - before, ',');
+      const std::string text = read_if_there(path), empty(columns.size() - before, ',');
       std::string wider = header() + "\n";
       const auto lines = whole_lines(text);
       for (std::size_t i = 1; i < lines.size(); ++i) wider.append(lines[i]).append(empty) += '\n';
