@@ -370,7 +370,11 @@ Trainer::Trainer(Context& ctx, Task& task, const TrainConfig& config, const std:
     : state_(std::make_unique<State>(ctx, task, config, stop)) {}
 Trainer::~Trainer() = default;
 
-bool Trainer::can_resume(const fs::path& folder) { return Checkpoints(folder).latest().has_value(); }
+std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
+  const Checkpoints checkpoints(folder);
+  const auto step = checkpoints.latest();
+  return step ? std::optional(checkpoints.at(*step)) : std::nullopt;
+}
 
 TrainResult Trainer::run() {
   State& s = *state_;

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transformer/io/config.h"
@@ -86,15 +87,15 @@ struct TrainResult {
   Metrics average = {};              // what the averaged model measured, when asked for
 };
 
+// The newest complete checkpoint of an earlier run in this folder: what a Trainer there goes on from.
+std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& folder);
+
 class Trainer {
  public:
   // `stop`, when given, is looked at after every update: once true, the state is saved and run() returns.
   Trainer(Context& ctx, Task& task, const TrainConfig& config, const std::atomic<bool>* stop = nullptr);
   ~Trainer();
   TrainResult run();
-
-  // Is there a state of training in this folder that would be resumed?
-  static bool can_resume(const std::filesystem::path& folder);
 
  private:
   struct State;

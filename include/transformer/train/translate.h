@@ -1,0 +1,108 @@
+#pragma once
+// Training a translator from parallel text: the task behind `transformer train translate`.
+//
+//   TranslateConfig data{.source = "train.en", .target = "train.ko", .valid_source = "valid.en", .valid_target = "valid.ko"};
+//   Context ctx({.seed = 1});
+//   TranslateTask task(ctx, data, {.d_model = 256, .num_heads = 4}, latest_checkpoint("model"));
+//   Trainer(ctx, task, {.save_dir = "model", .max_epoch = 10}).run();
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "transformer/io/config.h"
+#include "transformer/models/transformer.h"
+#include "transformer/text/bleu.h"
+#include "transformer/text/parallel.h"
+#include "transformer/text/tokenizer_pair.h"
+#include "transformer/train/task.h"
+
+namespace transformer {
+
+enum class Subwords : std::uint8_t { bpe, unigram, whitespace };
+inline EnumNames<Subwords> names(Subwords) {
+  return {{Subwords::bpe, "bpe"}, {Subwords::unigram, "unigram"}, {Subwords::whitespace, "whitespace"}};
+}
+
+struct TranslateConfig {
+  std::string source, target, tsv;
+  std::string valid_source, valid_target, valid_tsv;
+  std::string tokenizer;
+  Subwords subwords = Subwords::bpe;
+  std::int64_t vocab_size = 8000;
+  bool separate_vocabularies = false;
+  double character_coverage = 1.0;
+  std::string normalization = "nmt_nfkc";
+  std::int64_t max_tokens = 4096;
+  std::int64_t max_length = 256;
+  double max_ratio = 0.0;
+  bool eval_bleu = false;
+  std::int64_t eval_beam = 1;
+  BleuTokenizer eval_tokenize = BleuTokenizer::v13a;
+
+  static void visit(auto& self, auto&& field) {
+    field("source", self.source, "training text, one sentence a line; .gz too");
+    field("target", self.target, "its translation, line by line");
+    field("tsv", self.tsv, "instead of source and target: one file, source and target separated by a tab");
+    field("valid_source", self.valid_source, "validation text");
+    field("valid_target", self.valid_target, "its translation");
+    field("valid_tsv", self.valid_tsv, "instead of valid_source and valid_target: one file with tabs");
+    field("tokenizer", self.tokenizer, "a tokenizer made before, for both languages; empty: one is trained on the training text");
+    field("subwords", self.subwords, "kind of vocabulary; whitespace: the text is tokenised already");
+    field("vocab_size", self.vocab_size, "pieces of the vocabulary, special tokens included (whitespace: at most)");
+    field("separate_vocabularies", self.separate_vocabularies, "one vocabulary a language instead of a joint one");
+    field("character_coverage", self.character_coverage, "share of the characters that get a piece");
+    field("normalization", self.normalization, "SentencePiece's rule: nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity");
+    field("max_tokens", self.max_tokens, "tokens of a batch, on each side");
+    field("max_length", self.max_length, "leave out pairs with more tokens on a side (0: none)");
+    field("max_ratio", self.max_ratio, "leave out pairs with a side this many times longer than the other (0: none)");
+    field("eval_bleu", self.eval_bleu, "translate the validation text too and measure BLEU");
+    field("eval_beam", self.eval_beam, "beam of those translations");
+    field("eval_tokenize", self.eval_tokenize, "BLEU's tokenizer");
+  }
+};
+
+class TranslateTask : public Task {
+ public:
+  // Reads the data and makes the vocabulary and the model, with fresh weights. `resumed`: the checkpoint that training will
+  // go on from, whose vocabulary is used. The vocabulary sizes in `model` are set here.
+  TranslateTask(Context& ctx, const TranslateConfig& config, TransformerConfig model,
+                const std::optional<std::filesystem::path>& resumed = std::nullopt);
+  // The same with text in memory: pairs of training and of validation (may be empty) and a ready vocabulary.
+  struct Text {
+    std::vector<std::pair<std::string, std::string>> training, validation;
+    TokenizerPair tokenizers;
+  };
+  TranslateTask(Context& ctx, Text text, const TranslateConfig& config, TransformerConfig model);
+
+  const PairReport& training_report() const { return training_report_; }
+  const PairReport& validation_report() const { return validation_report_; }
+  Transformer& model() { return *model_; }
+  const TokenizerPair& tokenizers() const { return tokenizers_; }
+  const PairDataset& training() const { return *training_; }
+
+  std::vector<NamedParameter> parameters() override;
+  nlohmann::json identity() const override;
+  std::int64_t plan(std::int64_t epoch) override;
+  Batch prepare(std::int64_t index) const override;
+  Tensor loss(Context& ctx, const Batch& batch) const override;
+  Metrics validate(Context& ctx) override;
+  void save(const std::filesystem::path& folder) override;
+  void load(Context& ctx, const std::filesystem::path& folder) override;
+
+ private:
+  void build(Context& ctx, TransformerConfig model);
+  void make_tokenizers(const std::optional<std::filesystem::path>& resumed);
+  double validation_bleu(Context& ctx);
+
+  TranslateConfig config_;
+  std::uint64_t seed_;
+  TokenizerPair tokenizers_;
+  PairReport training_report_, validation_report_;
+  std::optional<PairDataset> training_, validation_;
+  std::vector<std::string> validation_sources_, validation_references_;  // for BLEU
+  std::unique_ptr<Transformer> model_;
+  std::vector<std::vector<std::int64_t>> plan_;
+};
+
+}  // namespace transformer

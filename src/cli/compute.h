@@ -1,0 +1,26 @@
+#pragma once
+// Where and how a verb computes: the settings that become a Context.
+
+#include "transformer/core/context.h"
+#include "transformer/io/config.h"
+
+namespace transformer::cli {
+
+enum class Precision : std::uint8_t { float32, bfloat16 };
+inline EnumNames<Precision> names(Precision) { return {{Precision::float32, "float32"}, {Precision::bfloat16, "bfloat16"}}; }
+
+struct ComputeConfig {
+  int threads = 0;
+  Precision precision = Precision::float32;
+
+  static void visit(auto& self, auto&& field) {
+    field("threads", self.threads, "threads to compute with (0: all that the machine offers)");
+    field("precision", self.precision, "what is computed with; weights stay float32");
+  }
+
+  ContextOptions context(std::uint64_t seed = 0) const {
+    return {.threads = threads, .seed = seed, .precision = precision == Precision::float32 ? DType::float32 : DType::bfloat16};
+  }
+};
+
+}  // namespace transformer::cli

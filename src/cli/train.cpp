@@ -1,0 +1,93 @@
+// transformer train TASK: from data to a trained model. Stopping it at any moment loses nothing; the same command goes on.
+#include <atomic>
+#include <csignal>
+#include <memory>
+
+#include "cli/compute.h"
+#include "cli/flags.h"
+#include "cli/verbs.h"
+#include "transformer/models/presets.h"
+#include "transformer/train/trainer.h"
+#include "transformer/train/translate.h"
+
+namespace transformer::cli {
+namespace {
+
+// Set by Ctrl-C or SIGTERM: the update under way is finished and the state saved. A second signal ends at once.
+std::atomic<bool> stop_asked = false;
+
+void ask_to_stop(int signal) {
+  stop_asked = true;
+  std::signal(signal, SIG_DFL);
+}
+
+struct SeedConfig {
+  std::int64_t seed = 1;
+  static void visit(auto& self, auto&& field) { field("seed", self.seed, "of all random choices: weights, order of the data, dropout"); }
+};
+
+void say_what_was_read(const char* what, const PairReport& report) {
+  if (report.total == 0) return;
+  fmt::print(stderr, "{}: {} pairs", what, report.kept());
+  if (report.kept() < report.total)
+    fmt::print(stderr, "; left out: {} empty, {} too long, {} with too different lengths", report.empty, report.too_long,
+               report.unbalanced);
+  if (report.invalid_utf8 > 0) fmt::print(stderr, "; {} invalid UTF-8 sequences replaced", report.invalid_utf8);
+  fmt::print(stderr, "\n");
+}
+
+void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
+  auto shown = [](const Metrics& metrics) {
+    std::string text;
+    for (const auto& [name, value] : metrics) text += fmt::format(", {} {:.4g}", name, value);
+    return text;
+  };
+  if (result.end == TrainResult::End::interrupted) {
+    fmt::print(stderr, "stopped after step {}; everything is saved. Run the same command again to go on.\n", result.step);
+    return;
+  }
+  const bool patience = result.end == TrainResult::End::no_improvement;
+  fmt::print(stderr, "finished after {} steps, {} epochs{}\n", result.step, result.epoch,
+             patience ? ": no better validation for a while" : "");
+  if (!result.best.empty()) fmt::print(stderr, "best model: {}, step {}{}\n", config.save_dir, result.best_step, shown(result.best));
+  if (!result.average.empty()) fmt::print(stderr, "averaged model: {}/average{}\n", config.save_dir, shown(result.average));
+}
+
+void train(Context& ctx, Task& task, const TrainConfig& config) {
+  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, ask_to_stop);
+  Trainer trainer(ctx, task, config, &stop_asked);
+  say_how_it_ended(config, trainer.run());
+}
+
+struct Translate {
+  TransformerConfig model;
+  TranslateConfig data;
+  TrainConfig training;
+  ComputeConfig compute;
+  SeedConfig seed;
+
+  void run() const {
+    if (training.save_dir.empty()) fail("train translate", "--save-dir is missing: the folder for the model");
+    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    TranslateTask task(ctx, data, model, latest_checkpoint(training.save_dir));
+    say_what_was_read("training", task.training_report());
+    say_what_was_read("validation", task.validation_report());
+    fmt::print(stderr, "model: {} parameters, vocabulary {}\n", count(task.parameters()), task.tokenizers().target->size());
+    train(ctx, task, training);
+  }
+};
+
+}  // namespace
+
+void add_train(CLI::App& app) {
+  CLI::App* verb = app.add_subcommand("train", "train a model on your own data");
+  verb->require_subcommand(1);
+
+  CLI::App* translate = verb->add_subcommand("translate", "an encoder-decoder from two text files, sentence by sentence");
+  auto settings = std::make_shared<Translate>();
+  add_settings(*translate, settings->data, part(settings->model, {.without = {"src_vocab_size", "tgt_vocab_size", "pad_id"}}),
+               settings->training, settings->compute, settings->seed);
+  translate->callback([settings] { settings->run(); });
+}
+
+}  // namespace transformer::cli
