@@ -4,6 +4,7 @@
 #include "transformer/autograd/autograd.h"   // require_grad, backward, gradient
 #include "transformer/core/context.h"        // Context: device, threads, random numbers, precision
 #include "transformer/core/tensor.h"         // Tensor
+#include "transformer/models/presets.h"      // sizes that have a name
 #include "transformer/models/transformer.h"  // Transformer, Encoder
 #include "transformer/nn/stack.h"            // the layers, for models of your own
 #include "transformer/ops/activation.h"      // the ops

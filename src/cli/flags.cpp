@@ -73,24 +73,37 @@ std::string plain(const json& value) {
   return text;
 }
 
+// What is wrong with a flag is wrong usage, not an error of the program.
+void as_usage(const auto& set) {
+  try {
+    set();
+  } catch (const Error& e) {
+    std::string message = e.what();
+    for (const std::string_view prefix : {"config: ", "key "})
+      if (message.starts_with(prefix)) message.erase(0, prefix.size());
+    throw CLI::ValidationError(message);
+  }
+}
+
 void add_field(CLI::App& app, const Setting& s) {
   const std::string dashed = with(s.name, '_', '-'), flag = "--" + dashed;
   const CLI::callback_t parse = [s, flag](const std::vector<std::string>& texts) {
-    try {
-      s.parse(texts, flag);
-    } catch (const Error& e) {
-      throw CLI::ValidationError(e.what());  // wrong usage
-    }
+    as_usage([&] { s.parse(texts, flag); });
     return true;
   };
   if (s.kind == Setting::Kind::flag) {
-    const auto set = [s](std::int64_t count) { s.set(count > 0, s.name); };
-    app.add_flag_function(flag + ",!--no-" + dashed, set, s.help + (s.get() == true ? " (on)" : " (off)"));
+    const CLI::Validator true_or_false(
+        [flag](const std::string& text) { return text == "true" || text == "false" ? "" : "'" + flag + "': expected true or false"; }, "");
+    app.add_flag_function(
+           flag + ",!--no-" + dashed, [s](std::int64_t count) { s.set(count > 0, s.name); },
+           s.help + (s.get() == true ? " (on)" : " (off)"))
+        ->check(true_or_false)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     return;
   }
   CLI::Option* option = app.add_option(flag, parse, s.help)->type_name(s.type)->default_str(plain(s.get()));
   if (s.kind == Setting::Kind::list) {
-    option->expected(1, CLI::detail::expected_max_vector_size);
+    option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args();
     if (s.type != "TEXT") option->delimiter(',');  // a comma can stand in text
   } else {
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -109,10 +122,9 @@ void add_flags(CLI::App& app, Settings given) {
 
   CLI::Option* preset = nullptr;
   if (!settings->presets.empty()) {
-    const auto apply = [settings](const std::string& name) { set_preset(*settings, name); };
-    preset = app.add_option_function<std::string>("--preset", apply, "sizes that have a name")
-                 ->check(CLI::IsMember(settings->presets))
-                 ->type_name(CLI::detail::join(settings->presets, "|"));
+    const auto apply = [settings](const std::string& name) { as_usage([&] { set_preset(*settings, name); }); };
+    preset = app.add_option_function<std::string>("--preset", apply, "sizes that have a name");
+    preset->type_name(CLI::detail::join(settings->presets, "|"));
   }
   const auto read = [settings, preset](const std::string& path) { read_file(*settings, path, preset && preset->count() > 0); };
   app.add_option_function<std::string>("--config", read, "settings from a TOML file: the names of the flags")->type_name("FILE");

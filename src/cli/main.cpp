@@ -65,16 +65,21 @@ int run(int argc, char** argv) {
   add_inspect(app);
   add_tokenize(app);
   add_train(app);
+  const auto wrong_usage = [&app](const char* message) {
+    const CLI::App& verb = chosen(app);
+    fmt::print(stderr, "transformer: {}\nRun '{} --help' for what is possible.\n", usage_error(verb, app.remaining(true), message),
+               path_of(verb));
+    return 2;
+  };
   try {
     std::vector<std::string> arguments = arguments_of(argc, argv);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // help, version
-    const CLI::App& verb = chosen(app);
-    fmt::print(stderr, "transformer: {}\nRun '{} --help' for what is possible.\n", usage_error(verb, app.remaining(true), e.what()),
-               path_of(verb));
-    return 2;
+    return e.get_exit_code() == 0 ? app.exit(e) : wrong_usage(e.what());  // 0: help, version
+  } catch (const Error& e) {
+    if (app.remaining_size(true) == 0) throw;
+    return wrong_usage(e.what());  // a flag that is not known, and its value taken for something else
   }
   if (std::cout.flush().fail() || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail("standard output", "cannot be written");
   return 0;

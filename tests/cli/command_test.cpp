@@ -1,0 +1,223 @@
+// The command as its user meets it: exit codes, messages, and what goes in and comes out.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "support/temporary_folder.h"
+
+namespace transformer::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+struct Result {
+  int code = -1;
+  std::string out, err;
+};
+
+class Command : public testing::Test {
+ protected:
+  std::string read(const std::string& name) const {
+    std::ifstream file(folder_ / name, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name, std::ios::binary) << text; }
+
+  // `transformer ARGUMENTS` in a folder of its own, through the shell; `after` may be a pipe.
+  Result run(const std::string& arguments, const std::string& input = "", const std::string& after = "") const {
+    write("stdin", input);
+    const std::string line = "cd '" + folder_.path().string() + "' && { '" TRANSFORMER_COMMAND "' " + arguments + "; } < stdin 2> stderr " +
+        after + " > stdout";
+    const int status = std::system(line.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout"), read("stderr")};
+  }
+
+  // Wrong usage: code 2, one line that says what, one where to look, and nothing on standard output.
+  void expect_usage(const std::string& arguments, const std::string& message) const {
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 2) << arguments;
+    EXPECT_THAT(r.out, IsEmpty());
+    EXPECT_THAT(r.err, AllOf(testing::StartsWith("transformer: "), HasSubstr(message), HasSubstr("--help' for what is possible")));
+  }
+  void expect_failure(const std::string& arguments, const std::string& message, const std::string& input = "") const {
+    const Result r = run(arguments, input);
+    EXPECT_EQ(r.code, 1) << arguments;
+    EXPECT_THAT(r.err, AllOf(testing::StartsWith("transformer: "), HasSubstr(message), testing::EndsWith("\n")));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Command, HelpAndVersionSucceed) {
+  EXPECT_EQ(run("--version").code, 0);
+  for (const char* verb : {"", "inspect ", "tokenize ", "tokenize train ", "evaluate "}) {
+    const Result r = run(std::string(verb) + "--help");
+    EXPECT_EQ(r.code, 0) << verb;
+    EXPECT_THAT(r.out, HasSubstr("Usage: transformer"));
+    EXPECT_THAT(r.err, IsEmpty());
+  }
+}
+
+TEST_F(Command, WrongUsageIsCodeTwoAndNamesTheNearest) {
+  expect_usage("", "required");
+  expect_usage("inspekt", "unexpected 'inspekt'; did you mean 'inspect'?");
+  expect_usage("inspect --d-modle 64", "unexpected '--d-modle'; did you mean '--d-model'?");
+  expect_usage("inspect --d-modle=64", "did you mean '--d-model'?");
+  expect_usage("inspect --dump-config --d-modle=64", "did you mean '--d-model'?");
+  expect_usage("inspect --d-model wide", "'--d-model': expected an integer, got \"wide\"");
+  expect_usage("inspect --d-model 1.5", "expected an integer");
+  expect_usage("inspect --dropout nan", "expected a number");
+  expect_usage("inspect --activation rel", "did you mean 'relu'?");
+  expect_usage("inspect --preset bsae", "'bsae' is none of tiny, small, base, big; did you mean 'base'?");
+  expect_usage("inspect --tie-output=perhaps", "tie-output");
+  expect_usage("tokenize", "MODEL is required");
+  expect_usage("tokenize train", "--input is required");
+  expect_usage("evaluate", "--reference is required");
+}
+
+TEST_F(Command, FlagsWinOverTheFileAndTheFileOverThePreset) {
+  write("c.toml", "d-model = 64  # as a flag is written\nnum_heads = 2\n");
+  const Result r = run("inspect --num-heads 16 --config c.toml --preset tiny --dump-config");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out,
+              AllOf(HasSubstr("num_heads = 16\n"), HasSubstr("d_model = 64\n"), HasSubstr("d_ff = 256\n"), HasSubstr("\ndropout = 0.3\n"),
+                    HasSubstr("max_len = 5000\n")));
+
+  write("p.toml", "preset = \"tiny\"\nd_ff = 77\n");
+  EXPECT_THAT(run("inspect --config p.toml --dump-config").out, AllOf(HasSubstr("d_model = 128\n"), HasSubstr("d_ff = 77\n")));
+  EXPECT_THAT(run("inspect --preset big --config p.toml --dump-config").out,
+              AllOf(HasSubstr("d_model = 1024\n"), HasSubstr("d_ff = 77\n")));
+}
+
+TEST_F(Command, DumpedSettingsComeBack) {
+  const std::string flags = "--preset big --tie-output --no-scale-embedding --norm-eps 1e-7 --positions rotary --num-decoder-layers -1 ";
+  const Result r = run("inspect " + flags + "--dump-config a.toml");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, IsEmpty());
+  EXPECT_THAT(read("a.toml"), AllOf(HasSubstr("tie_output = true\n"), HasSubstr("scale_embedding = false\n")));
+  EXPECT_EQ(run("inspect --config a.toml --dump-config").out, read("a.toml"));
+
+  // Lists, and fields without a value.
+  const std::string lists = "evaluate --reference 'a b' \"it's\" c,d --chrf --chrf-word-order 2 --tokenize intl ";
+  const std::string dumped = run(lists + "--dump-config").out;
+  EXPECT_THAT(dumped, AllOf(HasSubstr("\"a b\""), HasSubstr("\"it's\""), HasSubstr("\"c,d\""), HasSubstr("smooth_value = \"none\"\n")));
+  write("e.toml", dumped);
+  EXPECT_EQ(run("evaluate --config e.toml --dump-config").out, dumped);
+  EXPECT_THAT(run("evaluate --smooth-value 0.25 --smooth-value none --dump-config").out, HasSubstr("smooth_value = \"none\"\n"));
+  EXPECT_THAT(run("evaluate --smooth-value none --smooth-value 0.25 --dump-config").out, HasSubstr("smooth_value = 0.25\n"));
+  EXPECT_THAT(run("evaluate --reference a --reference b --dump-config").out, HasSubstr("[\"a\", \"b\"]"));
+}
+
+TEST_F(Command, SwitchesTakeAValueOrNone) {
+  const auto lowercase = [&](const std::string& flags) { return run("evaluate " + flags + " --dump-config").out; };
+  for (const char* on : {"--lowercase", "--lowercase true", "--lowercase=true", "--no-lowercase=false"})
+    EXPECT_THAT(lowercase(on), HasSubstr("\nlowercase = true\n")) << on;
+  for (const char* off : {"", "--no-lowercase", "--lowercase false", "--lowercase=false"})
+    EXPECT_THAT(lowercase(off), HasSubstr("\nlowercase = false\n")) << off;
+}
+
+TEST_F(Command, WrongFilesOfSettingsAreErrors) {
+  expect_failure("inspect --config none.toml", "none.toml");
+  write("c.toml", "d_modle = 64\n");
+  expect_failure("inspect --config c.toml", "c.toml: unknown key 'd_modle'; did you mean 'd_model'?");
+  write("c.toml", "d_model = \"wide\"\n");
+  expect_failure("inspect --config c.toml", "c.toml: key 'd_model': expected an integer, got \"wide\"");
+  write("c.toml", "preset = \"tny\"\n");
+  expect_failure("inspect --config c.toml", "did you mean 'tiny'?");
+  write("c.toml", "[d_model]\nx = 1\n");
+  expect_failure("inspect --config c.toml", "unknown key 'd_model_x'");
+  expect_failure("inspect --dump-config no/such/folder/c.toml", "no/such/folder");
+}
+
+TEST_F(Command, InspectReadsAFolder) {
+  std::filesystem::create_directory(folder_ / "model");
+  write("model/config.json", R"({"model_type": "transformer", "d_model": 64, "num_heads": 4, "d_ff": 128, "num_layers": 2})");
+  EXPECT_THAT(run("inspect model --d-ff 99 --dump-config").out, AllOf(HasSubstr("d_model = 64\n"), HasSubstr("d_ff = 99\n")));
+  const Result table = run("inspect model");
+  EXPECT_EQ(table.code, 0) << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("encoder self-attention"), HasSubstr("feed-forward: "), HasSubstr("FLOPs"), HasSubstr("memory")));
+  expect_failure("inspect nowhere", "nowhere");
+}
+
+// The base model of the paper: 63 million parameters with 37,000 words; two thirds of its layers are feed-forward or nearly so.
+TEST_F(Command, InspectCountsTheBaseModel) {
+  const Result r = run("inspect --preset base --src-vocab-size 37000");
+  EXPECT_THAT(r.out, AllOf(HasSubstr("18944000"), HasSubstr("63082496")));  // 37000·512, and with the layers' 44 138 496
+}
+
+TEST_F(Command, TokenizeGoesThereAndBack) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "the cat caught the mouse\n나는 학교에 간다\nI love cats\n";
+  write("text", text);
+  const Result trained = run("tokenize train --input text --vocab-size 60 --out t.model");
+  EXPECT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr("t.model: sentencepiece tokenizer of "));
+
+  const std::string lines = "the mouse caught the cat\n\n나는 학교에 간다\n";
+  const Result pieces = run("tokenize t.model", lines), ids = run("tokenize --ids t.model", lines);
+  EXPECT_THAT(pieces.out, HasSubstr("▁the"));
+  EXPECT_EQ(ids.out.find_first_not_of("0123456789 \n"), std::string::npos) << ids.out;
+  EXPECT_EQ(run("tokenize t.model --decode", pieces.out).out, lines);
+  EXPECT_EQ(run("tokenize t.model --decode --ids", ids.out).out, lines);
+  EXPECT_EQ(run("tokenize t.model", "caf\xe9\n").code, 0);
+  EXPECT_THAT(run("tokenize t.model", "caf\xe9\n").err, HasSubstr("not UTF-8"));
+  expect_failure("tokenize t.model --decode --ids", "line 2: 'x'", "5\nx\n");
+  expect_failure("tokenize t.model --decode --ids", "100000", "100000\n");
+  expect_failure("tokenize none.model", "none.model");
+  expect_failure("tokenize train --input nothing", "nothing");
+  expect_usage("tokenize t.model --ids --pieces", "exclude each other");
+
+  EXPECT_EQ(run("tokenize train --input text --words --out vocab.txt").code, 0);
+  EXPECT_EQ(run("tokenize vocab.txt", "the cat\n").out, "the cat\n");
+
+  // A folder as a model has it, with one tokenizer and with two.
+  std::filesystem::create_directory(folder_ / "model");
+  std::filesystem::copy(folder_ / "t.model", folder_ / "model/tokenizer.model");
+  EXPECT_EQ(run("tokenize model --side target", lines).out, pieces.out);
+}
+
+TEST_F(Command, EvaluateComparesFiles) {
+  write("ref", "the cat sat on the mat\nhello there general\n");
+  const Result same = run("evaluate --reference ref --chrf", read("ref"));
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_THAT(same.out,
+              AllOf(testing::StartsWith("BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:"), HasSubstr(" = 100.00 "),
+                    HasSubstr("\nchrF2|")));
+  write("hyp", "The cat sat on a mat\nhello there general\n");
+  const Result lower = run("evaluate --hypothesis hyp --reference ref ref --lowercase --tokenize char");
+  EXPECT_THAT(lower.out, AllOf(HasSubstr("nrefs:2|case:lc"), HasSubstr("tok:char"), Not(HasSubstr("chrF"))));
+
+  expect_failure("evaluate --reference ref", "ref: has 2 lines, but standard input has 1", "one\n");
+  expect_failure("evaluate --reference nothing", "nothing", "one\n");
+  write("empty", "");
+  expect_failure("evaluate --hypothesis empty --reference empty", "no lines");
+}
+
+TEST_F(Command, AClosedPipeEndsQuietly) {
+  write("text", "a b\n");
+  ASSERT_EQ(run("tokenize train --input text --words --out v.txt").code, 0);
+  std::string many;
+  for (int i = 0; i < 100000; ++i) many += "a b a b\n";
+  const Result r = run("tokenize v.txt", many, "| head -n 1");
+  EXPECT_EQ(r.out, "a b a b\n");
+  EXPECT_THAT(r.err, IsEmpty());
+}
+
+TEST_F(Command, AFullDiskIsAnError) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
+  write("text", "a b\n");
+  ASSERT_EQ(run("tokenize train --input text --words --out v.txt").code, 0);
+  const Result r = run("tokenize v.txt > /dev/full", "a b\n");
+  EXPECT_EQ(r.code, 1);
+  EXPECT_THAT(r.err, HasSubstr("standard output"));
+}
+
+}  // namespace
+}  // namespace transformer::test
