@@ -9,6 +9,9 @@ void Kernels::add_to(Context&, const Tensor&, Tensor&) { unsupported("add_to"); 
 void Kernels::strided_copy(Context&, const Shape&, const Tensor&, std::int64_t, const Shape&, Tensor&, std::int64_t, const Shape&, bool) {
   unsupported("strided_copy");
 }
+void Kernels::copy_rows(Context&, const Tensor&, std::span<const std::int64_t>, Tensor&, std::span<const std::int64_t>) {
+  unsupported("copy_rows");
+}
 void Kernels::uniform(Context&, RandomStream, float, float, Tensor&) { unsupported("uniform"); }
 void Kernels::normal(Context&, RandomStream, float, float, Tensor&) { unsupported("normal"); }
 void Kernels::dropout(Context&, const Tensor&, const DropoutArgs&, Tensor&) { unsupported("dropout"); }

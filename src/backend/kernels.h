@@ -71,6 +71,8 @@ class Kernels : public Backend {
   // Same dtype (any, when not accumulating). Transpose, slice, concat and broadcast are all this.
   virtual void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
                             std::int64_t y_offset, const Shape& y_strides, bool accumulate);
+  // y[to[i]] = x[from[i]] for rows, same dtype. The rows written are distinct and, where x and y share memory, none is read.
+  virtual void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to);
 
   // --- random ---------------------------------------------------------------------------------------
   virtual void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y);       // float32

@@ -8,11 +8,12 @@ namespace transformer {
 
 Sequences::Sequences(std::span<const std::int64_t> lengths) {
   Data data;
-  data.offsets.reserve(lengths.size() + 1);
-  data.offsets.push_back(0);
+  data.begins.reserve(lengths.size());
+  data.lengths.assign(lengths.begin(), lengths.end());
   for (std::int64_t n : lengths) {
     if (n < 0) fail("Sequences", "a length of {} was given, lengths must be 0 or more", n);
-    data.offsets.push_back(data.offsets.back() + n);
+    data.begins.push_back(data.total);
+    data.total += n;
     data.longest = std::max(data.longest, n);
   }
   data_ = std::make_shared<const Data>(std::move(data));
@@ -21,6 +22,25 @@ Sequences::Sequences(std::span<const std::int64_t> lengths) {
 Sequences Sequences::uniform(std::int64_t count, std::int64_t length) {
   if (count < 0) fail("Sequences", "a count of {} was given, it must be 0 or more", count);
   return Sequences(std::vector<std::int64_t>(static_cast<std::size_t>(count), length));
+}
+
+Sequences Sequences::with_gaps(std::vector<std::int64_t> begins, std::vector<std::int64_t> lengths, std::int64_t total) {
+  if (begins.size() != lengths.size())
+    fail("Sequences", "{} begins and {} lengths were given: expected as many", begins.size(), lengths.size());
+  Data data{.begins = std::move(begins), .lengths = std::move(lengths), .total = total};
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < data.begins.size(); ++i) {
+    const std::int64_t begin = data.begins[i], n = data.lengths[i];
+    if (begin < 0 || n < 0 || n > total - begin)
+      fail("Sequences", "sequence {} begins at row {} and has {} tokens: expected it within {} rows", i, begin, n, total);
+    data.packed &= begin == end;
+    end = begin + n;
+    data.longest = std::max(data.longest, n);
+  }
+  data.packed &= end == total;
+  Sequences sequences;
+  sequences.data_ = std::make_shared<const Data>(std::move(data));
+  return sequences;
 }
 
 }  // namespace transformer

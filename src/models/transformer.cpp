@@ -35,13 +35,15 @@ EmbeddedStack::EmbeddedStack(const TransformerConfig& c, bool decoder, std::int6
   if (vocabulary > 0) embedding.emplace(vocabulary, c.d_model, c.scale_embedding ? width : 1.0F, 1.0F / width);
 }
 
-Tensor EmbeddedStack::prepare(Context& ctx, const Tensor& x, const Sequences& sequences) const {
-  return transformer::dropout(ctx, positions(ctx, x, sequences), dropout);
+Tensor EmbeddedStack::prepare(Context& ctx, const Tensor& x, const Sequences& sequences, const KVCache* cache) const {
+  const auto starts = cache != nullptr ? cache->lengths() : std::span<const std::int64_t>{};
+  return transformer::dropout(ctx, positions(ctx, x, sequences, starts), dropout);
 }
 
-Tensor EmbeddedStack::embed(Context& ctx, const Tensor& ids, const Sequences& sequences, const TokenEmbedding* table) const {
+Tensor EmbeddedStack::embed(Context& ctx, const Tensor& ids, const Sequences& sequences, const TokenEmbedding* table,
+                            const KVCache* cache) const {
   if (table == nullptr && !embedding) fail("Transformer", "ids given, but this stack has no token embedding (src_vocab_size is 0)");
-  return prepare(ctx, (table != nullptr ? *table : *embedding)(ctx, ids), sequences);
+  return prepare(ctx, (table != nullptr ? *table : *embedding)(ctx, ids), sequences, cache);
 }
 
 Tensor Encoder::operator()(Context& ctx, const Tensor& input, const Sequences& sequences, const Tensor& bias, StackTrace* trace) const {
@@ -61,14 +63,26 @@ Tensor Transformer::encode(Context& ctx, const PairBatch& batch, StackTrace* tra
 }
 
 Tensor Transformer::decode(Context& ctx, const PairBatch& batch, const Tensor& memory, StackTrace* trace) const {
-  const Tensor x = decoder.embed(ctx, batch.target_ids, batch.target, &target_embedding());
+  return decode(ctx,
+                DecoderInput{.ids = batch.target_ids,
+                             .sequences = batch.target,
+                             .bias = batch.target_bias,
+                             .memory = memory,
+                             .memory_sequences = batch.source,
+                             .memory_bias = batch.source_bias},
+                trace);
+}
+
+Tensor Transformer::decode(Context& ctx, const DecoderInput& in, StackTrace* trace) const {
   return decoder.stack(ctx,
-                       {.x = x,
-                        .sequences = batch.target,
-                        .bias = batch.target_bias,
-                        .memory = memory,
-                        .memory_sequences = batch.source,
-                        .memory_bias = batch.source_bias},
+                       {.x = decoder.embed(ctx, in.ids, in.sequences, &target_embedding(), in.cache),
+                        .sequences = in.sequences,
+                        .bias = in.bias,
+                        .memory = in.memory,
+                        .memory_sequences = in.memory_sequences,
+                        .memory_readers = in.memory_readers,
+                        .memory_bias = in.memory_bias,
+                        .cache = in.cache},
                        trace);
 }
 

@@ -31,14 +31,21 @@ Tensor Attention::operator()(Context& ctx, const Tensor& x, const AttentionCall&
                            .dropout = dropout,
                            .weights = call.weights};
   if (cross) {
-    if (!call.memory.defined()) fail("attention", "cross-attention needs the encoder's output as memory");
-    return out(ctx, cross_attention(ctx, q(ctx, x), kv(ctx, call.memory), options));
+    const bool kept = call.layer != nullptr && call.layer->memory.defined();
+    if (!kept && !call.memory.defined()) fail("attention", "cross-attention needs the encoder's output as memory");
+    const Tensor memory = kept ? call.layer->memory : kv(ctx, call.memory);
+    if (call.layer != nullptr) call.layer->memory = memory;
+    return out(ctx, cross_attention(ctx, q(ctx, x), memory, options));
   }
   Tensor h = qkv(ctx, x);    // [tokens, (heads + 2·kv_heads)·head_dim]
   if (call.rope != nullptr)  // Q and K lie side by side: one turn for both
     h = rope(ctx, h, call.position, *call.rope,
              {.heads = heads + kv_heads, .head_dim = head_dim, .rotary_dim = rotary_dim, .pairs = rope_pairs});
-  return out(ctx, self_attention(ctx, h, options));
+  if (call.cache == nullptr) return out(ctx, self_attention(ctx, h, options));
+  const std::int64_t wide = heads * head_dim;
+  call.cache->append(ctx, *call.layer, h.column_block(wide, 2 * kv_heads * head_dim));
+  options.keys = call.cache->keys();
+  return out(ctx, cross_attention(ctx, h.column_block(0, wide), call.layer->self, options));
 }
 
 }  // namespace transformer

@@ -9,12 +9,28 @@
 
 namespace transformer {
 
-Tensor position_ids(Context& ctx, const Sequences& sequences) {
+namespace {
+
+std::int64_t start_of(std::span<const std::int64_t> starts, std::int64_t s) {
+  return starts.empty() ? 0 : starts[static_cast<std::size_t>(s)];
+}
+
+}  // namespace
+
+Tensor position_ids(Context& ctx, const Sequences& sequences, std::span<const std::int64_t> starts) {
+  if (!starts.empty() && static_cast<std::int64_t>(starts.size()) != sequences.count())
+    fail("positions", "{} starts given for {} sequences: expected as many, or none", starts.size(), sequences.count());
   std::vector<std::int32_t> ids;
   ids.reserve(static_cast<std::size_t>(sequences.total()));
   for (std::int64_t s = 0; s < sequences.count(); ++s)
-    for (std::int64_t i = 0; i < sequences.length(s); ++i) ids.push_back(static_cast<std::int32_t>(i));
+    for (std::int64_t i = 0; i < sequences.length(s); ++i) ids.push_back(static_cast<std::int32_t>(start_of(starts, s) + i));
   return Tensor::from<std::int32_t>(ctx, {sequences.total()}, ids);
+}
+
+std::int64_t positions_needed(const Sequences& sequences, std::span<const std::int64_t> starts) {
+  std::int64_t needed = 0;
+  for (std::int64_t s = 0; s < sequences.count(); ++s) needed = std::max(needed, start_of(starts, s) + sequences.length(s));
+  return needed;
 }
 
 Tensor sinusoidal_table(Context& ctx, std::int64_t positions, std::int64_t d) {
@@ -61,13 +77,12 @@ AddedPositions::AddedPositions(PositionKind position_kind, std::int64_t max_posi
   if (kind == PositionKind::learned) table = {.shape = {positions, d}, .init = Init::normal};
 }
 
-Tensor AddedPositions::operator()(Context& ctx, const Tensor& x, const Sequences& sequences) const {
+Tensor AddedPositions::operator()(Context& ctx, const Tensor& x, const Sequences& sequences, std::span<const std::int64_t> starts) const {
   if (kind != PositionKind::learned && kind != PositionKind::sinusoidal) return x;
-  if (sequences.longest() > positions)
-    fail("positions", "a sequence of {} tokens is longer than the {} positions of the table; raise max_positions", sequences.longest(),
-         positions);
+  if (const std::int64_t needed = positions_needed(sequences, starts); needed > positions)
+    fail("positions", "a sequence of {} tokens is longer than the {} positions of the table; raise max_positions", needed, positions);
   if (kind == PositionKind::sinusoidal && !computed.defined()) computed = sinusoidal_table(ctx, positions, d);
-  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences), kind == PositionKind::learned ? table.tensor : computed));
+  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences, starts), kind == PositionKind::learned ? table.tensor : computed));
 }
 
 AttentionPositions::AttentionPositions(const StackConfig& resolved) : config(resolved) {

@@ -33,19 +33,36 @@ Stack::Stack(const StackConfig& c) : config(c.resolved()), positions(config) {
 Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) const {
   if (in.x.rank() != 2 || in.x.dim(1) != config.d_model || in.x.dim(0) != in.sequences.total())
     fail("Stack", "x {} does not fit: expected [{} tokens, d_model {}]", in.x.shape(), in.sequences.total(), config.d_model);
-  if (config.cross_attention && !in.memory.defined()) fail("Stack", "this decoder reads an encoder: memory is missing");
+  if (config.cross_attention && !in.memory.defined() && (in.cache == nullptr || !in.cache->has_memory()))
+    fail("Stack", "this decoder reads an encoder: memory is missing");
   if (!config.cross_attention && in.memory.defined())
     fail("Stack", "memory {} given, but this stack has no cross-attention", in.memory.shape());
   if (in.sequences.total() == 0)
     fail("Stack", "the batch is empty ({} sequences, 0 tokens): expected one token or more", in.sequences.count());
-  const std::int64_t longest = in.sequences.longest();
-  AttentionCall self{
-      .sequences = in.sequences, .bias = in.bias, .relative_bias = positions.bias(ctx, longest), .rope = positions.rope(ctx, longest)};
-  if (self.rope != nullptr) self.position = position_ids(ctx, in.sequences);
-  AttentionCall cross{.sequences = in.sequences, .memory = in.memory, .memory_sequences = in.memory_sequences, .bias = in.memory_bias};
+  std::optional<NoGradients> unrecorded;
+  std::span<const std::int64_t> starts;
+  if (in.cache != nullptr) {
+    unrecorded.emplace(ctx);
+    in.cache->begin(ctx, in.sequences, config.layers);
+    starts = in.cache->lengths();
+  }
+  const std::int64_t longest = positions_needed(in.sequences, starts);
+  AttentionCall self{.sequences = in.sequences,
+                     .bias = in.bias,
+                     .relative_bias = positions.bias(ctx, longest),
+                     .rope = positions.rope(ctx, longest),
+                     .cache = in.cache};
+  if (self.rope != nullptr) self.position = position_ids(ctx, in.sequences, starts);
+  AttentionCall cross{.sequences = in.memory_readers.value_or(in.sequences),
+                      .memory = in.memory,
+                      .memory_sequences = in.memory_sequences,
+                      .bias = in.memory_bias,
+                      .cache = in.cache};
 
   Tensor x = in.x;
-  for (const Layer& layer : layers) {
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    const Layer& layer = layers[static_cast<std::size_t>(i)];
+    if (in.cache != nullptr) self.layer = cross.layer = &in.cache->layer(i);
     if (trace != nullptr) {
       trace->hidden_states.push_back(x);
       self.weights = &trace->attentions.emplace_back();
@@ -53,6 +70,7 @@ Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) 
     }
     x = layer(ctx, x, self, cross);
   }
+  if (in.cache != nullptr) in.cache->commit();
   if (final_norm) x = (*final_norm)(ctx, x);
   if (trace != nullptr) trace->hidden_states.push_back(x);
   return x;

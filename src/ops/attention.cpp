@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <initializer_list>
 #include <string_view>
 
 #include "ops/dropout_args.h"
@@ -20,6 +22,7 @@ void check_options(Context& ctx, std::string_view op, const AttentionOptions& o)
   if (o.window < 0) fail(op, "the window is {}: expected 0 (none) or more", o.window);
   if (o.queries.count() != o.keys.count())
     fail(op, "{} sequences of queries and {} of keys were given: expected as many", o.queries.count(), o.keys.count());
+  if (!o.queries.packed()) fail(op, "the sequences of the queries have gaps: expected them one after the other");
   const std::int64_t longest_q = o.queries.longest(), longest_k = o.keys.longest();
   if (o.bias.defined()) {
     check_operand(ctx, op, "bias", o.bias);
@@ -46,6 +49,12 @@ void check_tokens(Context& ctx, std::string_view op, std::string_view name, cons
     fail(op, "{} is {}: expected [{}, {}], that is {} heads of {}", name, t.shape(), sequences.total(), heads * head_dim, heads, head_dim);
   if (t.rows() != sequences.total())
     fail(op, "{} {} has {} tokens, but its sequences have {}", name, t.shape(), t.rows(), sequences.total());
+}
+
+// A gradient of keys with gaps would hold rows that belong to no sequence.
+void check_gradient(std::string_view op, const Sequences& keys, std::initializer_list<std::reference_wrapper<const Tensor>> tensors) {
+  for (const Tensor& t : tensors)
+    if (!keys.packed() && has_gradient(t)) fail(op, "keys with gaps have no gradient: pack them, or compute under NoGradients");
 }
 
 void check_dtype(std::string_view op, std::string_view name, const Tensor& t, const Tensor& q) {
@@ -105,6 +114,7 @@ Tensor attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v
   check_dtype("attention", "v", v, q);
   const Call call(ctx, q, k, v, options);
   if (!records(ctx, {q, k, v, options.bias, options.relative_bias})) return call.out;
+  check_gradient("attention", options.keys, {k, v});
   return record(ctx, call.out, {q, k, v, options.bias, options.relative_bias}, [call](Context& ctx, const Tensor& dy, Slots& in) {
     const Tensor dq = like_if(ctx, in[0].needed(), call.q), dk = like_if(ctx, in[1].needed(), call.k),
                  dv = like_if(ctx, in[2].needed(), call.v);
@@ -142,6 +152,7 @@ Tensor cross_attention(Context& ctx, const Tensor& q, const Tensor& kv, const At
   check_dtype("cross_attention", "kv", kv, q);
   const Call call(ctx, q, kv.column_block(0, cols), kv.column_block(cols, cols), options);
   if (!records(ctx, {q, kv, options.bias, options.relative_bias})) return call.out;
+  check_gradient("cross_attention", options.keys, {kv});
   return record(ctx, call.out, {q, kv, options.bias, options.relative_bias},
                 [call, cols, shape = kv.shape()](Context& ctx, const Tensor& dy, Slots& in) {
     const Tensor dq = like_if(ctx, in[0].needed(), call.q);

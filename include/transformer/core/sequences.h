@@ -11,20 +11,24 @@ namespace transformer {
 class Sequences {
  public:
   Sequences() : Sequences(std::span<const std::int64_t>{}) {}
-  explicit Sequences(std::span<const std::int64_t> lengths);  // empty sequences are allowed
+  explicit Sequences(std::span<const std::int64_t> lengths);  // one after the other; empty sequences are allowed
   static Sequences uniform(std::int64_t count, std::int64_t length);
+  // Sequence i is rows begins[i] … begins[i] + lengths[i] - 1 of `total`: rows between may belong to none. Keys that lie in
+  // a cache with room to grow, or the memory of those sentences that are still being translated.
+  static Sequences with_gaps(std::vector<std::int64_t> begins, std::vector<std::int64_t> lengths, std::int64_t total);
 
-  std::int64_t count() const { return static_cast<std::int64_t>(data_->offsets.size()) - 1; }
-  std::int64_t total() const { return data_->offsets.back(); }  // tokens of all sequences
+  std::int64_t count() const { return static_cast<std::int64_t>(data_->lengths.size()); }
+  std::int64_t total() const { return data_->total; }  // rows of the tensor: tokens of all sequences, and the gaps
   std::int64_t longest() const { return data_->longest; }
-  std::int64_t begin(std::int64_t i) const { return data_->offsets[static_cast<std::size_t>(i)]; }
-  std::int64_t length(std::int64_t i) const { return begin(i + 1) - begin(i); }
-  std::span<const std::int64_t> offsets() const { return data_->offsets; }  // count + 1 values
+  std::int64_t begin(std::int64_t i) const { return data_->begins[static_cast<std::size_t>(i)]; }
+  std::int64_t length(std::int64_t i) const { return data_->lengths[static_cast<std::size_t>(i)]; }
+  bool packed() const { return data_->packed; }  // one after the other, without gaps
 
  private:
   struct Data {
-    std::vector<std::int64_t> offsets;
-    std::int64_t longest = 0;
+    std::vector<std::int64_t> begins, lengths;
+    std::int64_t total = 0, longest = 0;
+    bool packed = true;
   };
   std::shared_ptr<const Data> data_;
 };

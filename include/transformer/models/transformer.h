@@ -78,9 +78,10 @@ struct EmbeddedStack {
   EmbeddedStack() = default;
   EmbeddedStack(const TransformerConfig& config, bool decoder, std::int64_t vocabulary);
   // ids [tokens], looked up in `table` (its own embedding by default).
-  Tensor embed(Context& ctx, const Tensor& ids, const Sequences& sequences, const TokenEmbedding* table = nullptr) const;
-  // x [tokens, d] plus positions, dropped out.
-  Tensor prepare(Context& ctx, const Tensor& x, const Sequences& sequences) const;
+  Tensor embed(Context& ctx, const Tensor& ids, const Sequences& sequences, const TokenEmbedding* table = nullptr,
+               const KVCache* cache = nullptr) const;
+  // x [tokens, d] plus positions (which go on after the cache's, if given), dropped out.
+  Tensor prepare(Context& ctx, const Tensor& x, const Sequences& sequences, const KVCache* cache = nullptr) const;
   void visit(auto&& f) { f("embedding", embedding), f("positions", positions), f("stack", stack); }
 };
 
@@ -103,6 +104,18 @@ struct PairBatch {
   Tensor target_bias = {};
 };
 
+// What the decoder is given; see StackInput for what each does.
+struct DecoderInput {
+  Tensor ids = {};  // [target tokens]
+  Sequences sequences = {};
+  Tensor bias = {};
+  Tensor memory = {};  // the encoder's output [source tokens, d]
+  Sequences memory_sequences = {};
+  std::optional<Sequences> memory_readers = {};
+  Tensor memory_bias = {};
+  KVCache* cache = nullptr;
+};
+
 struct TransformerTrace {
   StackTrace encoder, decoder;
 };
@@ -117,6 +130,7 @@ struct Transformer {
 
   Tensor encode(Context& ctx, const PairBatch& batch, StackTrace* trace = nullptr) const;                        // [source tokens, d]
   Tensor decode(Context& ctx, const PairBatch& batch, const Tensor& memory, StackTrace* trace = nullptr) const;  // [target tokens, d]
+  Tensor decode(Context& ctx, const DecoderInput& input, StackTrace* trace = nullptr) const;
   Tensor logits(Context& ctx, const Tensor& hidden) const;                                           // [target tokens, vocabulary]
   Tensor operator()(Context& ctx, const PairBatch& batch, TransformerTrace* trace = nullptr) const;  // logits
   // Mean cross-entropy over the labels that are not padding; the logits are never held whole.

@@ -2,6 +2,7 @@
 // Multi-head attention: Concat(head_1 … head_h) W_O, head_i = softmax(Q_i K_iᵀ / √d_k) V_i.
 
 #include "transformer/core/sequences.h"
+#include "transformer/nn/cache.h"
 #include "transformer/nn/config.h"
 #include "transformer/nn/linear.h"
 #include "transformer/ops/rope.h"
@@ -16,8 +17,10 @@ struct AttentionCall {
   Tensor bias = {};           // any mask or bias that broadcasts to [sequences, heads, longest q, longest k]
   Tensor relative_bias = {};  // by distance, see AttentionPositions
   const RopeTable* rope = nullptr;
-  Tensor position = {};       // int32 [tokens], row of the rope table for each token
-  Tensor* weights = nullptr;  // receives the weights [sequences, heads, longest q, longest k]
+  Tensor position = {};         // int32 [tokens], row of the rope table for each token
+  KVCache* cache = nullptr;     // what was seen before, and
+  LayerCache* layer = nullptr;  // this layer's part of it
+  Tensor* weights = nullptr;    // receives the weights [sequences, heads, longest q, longest k]
 };
 
 struct Attention {

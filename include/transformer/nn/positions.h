@@ -2,6 +2,8 @@
 // How a Transformer knows the order of its tokens. Attention alone does not: without positions the outputs of a
 // permuted sentence are the permuted outputs.
 
+#include <span>
+
 #include "transformer/core/sequences.h"
 #include "transformer/nn/config.h"
 #include "transformer/nn/parameter.h"
@@ -9,8 +11,11 @@
 
 namespace transformer {
 
-// The place of every packed token in its own sequence: int32 [total] = 0 1 2 … 0 1 2 …
-Tensor position_ids(Context& ctx, const Sequences& sequences);
+// The place of every packed token in its own sequence: int32 [total] = 0 1 2 … 0 1 2 …; with `starts`, one for each
+// sequence, counted from there: the tokens go on after those in a cache.
+Tensor position_ids(Context& ctx, const Sequences& sequences, std::span<const std::int64_t> starts = {});
+// One more than the last of those places.
+std::int64_t positions_needed(const Sequences& sequences, std::span<const std::int64_t> starts = {});
 
 // PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(same): float32 [positions, d]
 Tensor sinusoidal_table(Context& ctx, std::int64_t positions, std::int64_t d);
@@ -30,7 +35,8 @@ struct AddedPositions {
 
   AddedPositions() = default;
   AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model);
-  Tensor operator()(Context& ctx, const Tensor& x, const Sequences& sequences) const;  // x [tokens, d] + PE
+  // x [tokens, d] + PE; `starts` as for position_ids
+  Tensor operator()(Context& ctx, const Tensor& x, const Sequences& sequences, std::span<const std::int64_t> starts = {}) const;
   void visit(auto&& f) { f("table", table); }
 };
 

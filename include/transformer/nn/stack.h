@@ -46,7 +46,13 @@ struct StackInput {
   Tensor bias = {};    // mask or bias on the self-attention scores, may be undefined
   Tensor memory = {};  // decoders: the encoder's output [memory tokens, d]
   Sequences memory_sequences = {};
+  // The tokens of x that read each memory, one after the other, when they are not one sequence: the hypotheses of a beam
+  // all read the memory of their sentence, which then exists once. By default as `sequences`.
+  std::optional<Sequences> memory_readers = {};
   Tensor memory_bias = {};  // mask or bias on the cross-attention scores
+  // The tokens go on after those of the cache, and are added to it; nothing is recorded. The memory is needed with the
+  // first call only, memory_sequences always: sentences that are done may be left out of it (Sequences::with_gaps).
+  KVCache* cache = nullptr;
 };
 
 struct Stack {

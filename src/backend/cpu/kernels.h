@@ -21,6 +21,7 @@ class CpuKernels final : public Kernels {
   void add_to(Context& ctx, const Tensor& x, Tensor& y) override;
   void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
                     std::int64_t y_offset, const Shape& y_strides, bool accumulate) override;
+  void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) override;
   void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y) override;
   void normal(Context& ctx, RandomStream stream, float mean, float deviation, Tensor& y) override;
   void dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y) override;

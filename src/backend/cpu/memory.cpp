@@ -253,5 +253,18 @@ void CpuKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x
   }
 }
 
+void CpuKernels::copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) {
+  const std::int64_t size = size_of(x.dtype()), bytes = x.cols() * size;
+  if (bytes == 0) return;
+  const std::byte* source = x.raw();
+  std::byte* target = y.mutable_raw();
+  const std::int64_t x_row = x.row_stride() * size, y_row = y.row_stride() * size;
+  const std::int64_t grain = std::max<std::int64_t>(1, elementwise_grain / x.cols());
+  parallel_for(ctx.threads(), static_cast<std::int64_t>(from.size()), grain, [&](std::int64_t begin, std::int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      std::memcpy(target + to[i] * y_row, source + from[i] * x_row, static_cast<std::size_t>(bytes));
+  });
+}
+
 }  // namespace transformer
 #endif  // HWY_ONCE
