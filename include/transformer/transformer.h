@@ -1,13 +1,14 @@
 #pragma once
 // Everything a program needs to build, run and train a Transformer.
 
-#include "transformer/autograd/autograd.h"   // require_grad, backward, gradient
-#include "transformer/core/context.h"        // Context: device, threads, random numbers, precision
-#include "transformer/core/tensor.h"         // Tensor
-#include "transformer/models/presets.h"      // sizes that have a name
-#include "transformer/models/transformer.h"  // Transformer, Encoder
-#include "transformer/nn/stack.h"            // the layers, for models of your own
-#include "transformer/ops/activation.h"      // the ops
+#include "transformer/autograd/autograd.h"    // require_grad, backward, gradient
+#include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
+#include "transformer/core/tensor.h"          // Tensor
+#include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
+#include "transformer/models/presets.h"       // sizes that have a name
+#include "transformer/models/transformer.h"   // Transformer, Encoder
+#include "transformer/nn/stack.h"             // the layers, for models of your own
+#include "transformer/ops/activation.h"       // the ops
 #include "transformer/ops/attention.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/dropout.h"

@@ -1,0 +1,72 @@
+#pragma once
+// A translator: a trained model with its tokenizers, from text to text.
+//
+//   Context ctx;
+//   Translator translator = Translator::load(ctx, "model");
+//   std::string german = translator.translate(ctx, "A man is cooking.");
+
+#include <filesystem>
+#include <functional>
+#include <iosfwd>
+
+#include "transformer/generate/search.h"
+#include "transformer/text/tokenizer_pair.h"
+
+namespace transformer {
+
+struct Translation {
+  std::string text = {};
+  Hypothesis hypothesis = {};  // its tokens, scores and alignment
+};
+
+// What was odd about the input; nothing of it is an error.
+struct TranslationReport {
+  std::int64_t lines = 0;
+  std::int64_t empty = 0;         // without a token: their translation is empty
+  std::int64_t invalid_utf8 = 0;  // sequences replaced by U+FFFD
+  std::int64_t truncated = 0;     // longer than the model takes: only the beginning was translated
+
+  // "2 lines were longer than …; …": one line for people, empty when there is nothing to say.
+  std::string summary() const;
+};
+
+// How translate_lines writes.
+struct LineOptions {
+  bool scores = false;
+  std::int64_t chunk_lines = 4096;
+
+  static void visit(auto& self, auto&& field) {
+    field("scores", self.scores, "write the score behind each translation");
+    field("chunk_lines", self.chunk_lines, "lines read before the first of them is written, if they are there");
+  }
+};
+
+class Translator {
+ public:
+  // Error when the tokenizers do not fit the model's vocabularies.
+  Translator(std::shared_ptr<const Transformer> model, TokenizerPair tokenizers);
+  // A model's folder: config.json, model.safetensors and its tokenizers.
+  static Translator load(Context& ctx, const std::filesystem::path& folder);
+
+  std::string translate(Context& ctx, const std::string& text, const SearchOptions& options = {}) const;
+  std::vector<std::string> translate(Context& ctx, std::span<const std::string> texts, const SearchOptions& options = {}) const;
+  // The n_best translations of each text, best first, with all that is known about them. A text without tokens has one, empty.
+  std::vector<std::vector<Translation>> translate_n_best(Context& ctx, std::span<const std::string> texts,
+                                                         const SearchOptions& options = {}, TranslationReport* report = nullptr) const;
+
+  // Lines in, lines out, in order: one for each, an empty one for an empty one, whatever bytes they hold. Reads until next()
+  // says false; at most chunk_lines at a time, and no more than are there when ready() says that the next one is not. With
+  // n_best > 1 the lines are "number ||| translation ||| score", n_best for each line in; otherwise score and alignment
+  // (pairs source-target of token numbers) stand behind " ||| " when asked for. Error when writing fails.
+  TranslationReport translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options = {},
+                                    const LineOptions& lines = {}, const std::function<bool()>& ready = {}) const;
+
+  const Transformer& model() const { return *model_; }
+  const TokenizerPair& tokenizers() const { return tokenizers_; }
+
+ private:
+  std::shared_ptr<const Transformer> model_;
+  TokenizerPair tokenizers_;
+};
+
+}  // namespace transformer

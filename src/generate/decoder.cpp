@@ -1,0 +1,105 @@
+#include "transformer/generate/decoder.h"
+
+#include "transformer/core/error.h"
+#include "transformer/ops/shape.h"
+
+namespace transformer {
+namespace {
+
+class TransformerDecoder final : public StepDecoder {
+ public:
+  TransformerDecoder(Context& ctx, const Transformer& model, std::span<const std::span<const std::int32_t>> sources, std::int32_t eos)
+      : model_(model), cache_(static_cast<std::int64_t>(sources.size())) {
+    std::vector<std::int32_t> ids;
+    std::vector<std::int64_t> lengths;
+    for (const auto& source : sources) {
+      source_of_.push_back(source_of_.size());
+      ids.insert(ids.end(), source.begin(), source.end());
+      ids.push_back(eos);
+      lengths.push_back(static_cast<std::int64_t>(source.size()) + 1);
+    }
+    sources_ = Sequences(lengths);
+    memory_ = model.encoder(ctx, Tensor::from<std::int32_t>(ctx, {sources_.total()}, ids), sources_);
+  }
+
+  Tensor next(Context& ctx, std::span<const std::int32_t> tokens, Attended* attended) override {
+    if (tokens.size() != source_of_.size())
+      fail("decoder", "{} tokens given for {} rows: expected one each", tokens.size(), source_of_.size());
+    // The rows of a source read its memory side by side.
+    std::vector<std::int64_t> begins, lengths, readers;
+    for (std::size_t row = 0; row < source_of_.size(); ++row) {
+      if (row > 0 && source_of_[row] == source_of_[row - 1]) {
+        ++readers.back();
+        continue;
+      }
+      const auto source = static_cast<std::int64_t>(source_of_[row]);
+      begins.push_back(sources_.begin(source));
+      lengths.push_back(sources_.length(source));
+      readers.push_back(1);
+    }
+    const auto rows = static_cast<std::int64_t>(tokens.size());
+    StackTrace trace;
+    const Tensor hidden = model_.decode(ctx,
+                                        {.ids = Tensor::from<std::int32_t>(ctx, {rows}, tokens),
+                                         .sequences = Sequences::uniform(rows, 1),
+                                         .memory = memory_,
+                                         .memory_sequences = Sequences::with_gaps(begins, lengths, sources_.total()),
+                                         .memory_readers = Sequences(readers),
+                                         .cache = &cache_},
+                                        attended != nullptr ? &trace : nullptr);
+    memory_ = {};  // its keys and values are in the cache
+    if (attended != nullptr) read_weights(trace, lengths, readers, *attended);
+    return cast(ctx, model_.logits(ctx, hidden), DType::float32);
+  }
+
+  void reorder(Context& ctx, std::span<const std::int64_t> parents) override {
+    cache_.reorder(ctx, parents);
+    std::vector<std::size_t> source_of;
+    for (std::int64_t parent : parents) source_of.push_back(source_of_[static_cast<std::size_t>(parent)]);
+    source_of_ = std::move(source_of);
+  }
+
+ private:
+  // trace [sources, heads, longest readers, longest source] → the mean over the heads for each row.
+  static void read_weights(const StackTrace& trace, const std::vector<std::int64_t>& lengths, const std::vector<std::int64_t>& readers,
+                           Attended& attended) {
+    const auto layers = static_cast<std::int64_t>(trace.cross_attentions.size());
+    const std::int64_t layer = attended.layer < 0 ? layers + attended.layer : attended.layer;
+    if (layer < 0 || layer >= layers)
+      fail("decoder", "the weights of layer {} were asked for: the decoder has {} layers", attended.layer, layers);
+    const Tensor& weights = trace.cross_attentions[static_cast<std::size_t>(layer)];
+    const std::int64_t heads = weights.dim(1), longest_reader = weights.dim(2), longest = weights.dim(3);
+    const float* values = weights.data<float>();
+    attended.weights.clear();
+    for (std::size_t s = 0; s < lengths.size(); ++s) {
+      for (std::int64_t r = 0; r < readers[s]; ++r) {
+        auto& mean = attended.weights.emplace_back(static_cast<std::size_t>(lengths[s]), 0.0F);
+        for (std::int64_t h = 0; h < heads; ++h) {
+          const float* row = values + ((static_cast<std::int64_t>(s) * heads + h) * longest_reader + r) * longest;
+          for (std::size_t j = 0; j < mean.size(); ++j) mean[j] += row[j] / static_cast<float>(heads);
+        }
+      }
+    }
+  }
+
+  const Transformer& model_;
+  KVCache cache_;
+  Sequences sources_;
+  Tensor memory_;                       // until the first step
+  std::vector<std::size_t> source_of_;  // of each row
+};
+
+}  // namespace
+
+TranslationModel::TranslationModel(const Transformer& model, std::int32_t source_eos, SpecialTokens target)
+    : model_(model), source_eos_(source_eos), target_(target) {
+  if (source_eos < 0 || target.bos < 0 || target.eos < 0)
+    fail("TranslationModel", "the source needs an end token and the target a start and an end token, got ids {}, {} and {}", source_eos,
+         target.bos, target.eos);
+}
+
+std::unique_ptr<StepDecoder> TranslationModel::start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const {
+  return std::make_unique<TransformerDecoder>(ctx, model_, sources, source_eos_);
+}
+
+}  // namespace transformer

@@ -1,0 +1,152 @@
+#include "transformer/generate/translator.h"
+
+#include <sstream>
+
+#include "support/op_check.h"
+#include "support/temporary_folder.h"
+#include "transformer/models/classic.h"
+#include "transformer/ops/random.h"
+
+namespace transformer::test {
+namespace {
+
+LineSource lines_from(const std::vector<std::string>& lines) {
+  return [lines, at = std::size_t{0}](std::string& line) mutable {
+    if (at == lines.size()) return false;
+    line = lines[at++];
+    return true;
+  };
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// A random model over a vocabulary of words.
+struct Words {
+  Context ctx{{.seed = 12}};
+  TokenizerPtr tokenizer = build_whitespace(lines_from({"one two three four five six seven eight nine ten"}));
+  std::shared_ptr<Transformer> model;
+
+  Words() {
+    model = std::make_shared<Transformer>(TransformerConfig{.d_model = 16,
+                                                            .num_heads = 2,
+                                                            .d_ff = 16,
+                                                            .num_layers = 1,
+                                                            .src_vocab_size = tokenizer->size(),
+                                                            .max_len = 20,
+                                                            .pad_id = tokenizer->pad()});
+    initialize(ctx, *model);
+    auto& table = model->encoder.embedding->weight;
+    table.tensor = random_normal(ctx, table.shape, 0.0F, 0.8F);
+  }
+  Translator translator() const { return {model, {tokenizer, tokenizer}}; }
+};
+
+}  // namespace
+
+TEST(Translator, OneLineOutForEachLineIn) {
+  Words w;
+  const Translator translator = w.translator();
+  std::string very_long;
+  for (int i = 0; i < 5000; ++i) very_long += "seven eight ";
+  using namespace std::string_literals;
+  const std::vector<std::string> lines{"one two",
+                                       "",
+                                       "   ",
+                                       "three\0four five"s,
+                                       "one\rtwo three",
+                                       "\xFF\xFE two",
+                                       very_long,
+                                       "\t",
+                                       "고양이 one",
+                                       "nine ten one two three four",
+                                       "\0"s,
+                                       "one two\r",
+                                       "five",
+                                       "",
+                                       "two"};
+  std::string whole;
+  for (std::int64_t chunk : {1, 2, 7, 4096}) {
+    std::ostringstream out;
+    const TranslationReport report = translator.translate_lines(w.ctx, lines_from(lines), out, {.beam = 2}, {.chunk_lines = chunk});
+    const std::vector<std::string> got = split(out.str());
+    ASSERT_EQ(got.size(), lines.size());
+    EXPECT_TRUE(out.str().ends_with('\n'));
+    for (std::size_t i : {1U, 2U, 7U, 13U}) EXPECT_EQ(got[i], "") << i;
+    for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(got[i], translator.translate(w.ctx, lines[i], {.beam = 2})) << i;
+    EXPECT_EQ(report.lines, 15);
+    EXPECT_EQ(report.empty, 4);
+    EXPECT_EQ(report.invalid_utf8, 2);
+    EXPECT_EQ(report.truncated, 1);
+    EXPECT_NE(report.summary().find("2 sequences"), std::string::npos);
+    if (whole.empty()) whole = out.str();
+    EXPECT_EQ(out.str(), whole);
+  }
+}
+
+// What has arrived is translated without waiting for a full chunk.
+TEST(Translator, DoesNotWaitForMoreLines) {
+  Words w;
+  std::ostringstream out;
+  std::size_t asked = 0;
+  std::vector<std::size_t> written;
+  const LineSource slow = [&](std::string& line) {
+    written.push_back(split(out.str()).size());
+    line = "one";
+    return ++asked <= 5;
+  };
+  // After the second line the third is not there yet, and so for the fourth.
+  w.translator().translate_lines(w.ctx, slow, out, {.beam = 1}, {}, [&] { return asked != 2 && asked != 4; });
+  EXPECT_EQ(written, (std::vector<std::size_t>{0, 0, 2, 2, 4, 4}));
+  EXPECT_EQ(split(out.str()).size(), 5U);
+}
+
+TEST(Translator, Formats) {
+  Words w;
+  const Translator translator = w.translator();
+  const std::vector<std::string> texts{"one two three", "", "four"};
+  const auto best = translator.translate_n_best(w.ctx, texts, {.beam = 3, .n_best = 2, .alignment = true});
+  std::ostringstream n_best;
+  translator.translate_lines(w.ctx, lines_from(texts), n_best, {.beam = 3, .n_best = 2});
+  const std::vector<std::string> lines = split(n_best.str());
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[0], fmt::format("0 ||| {} ||| {:.6g}", best[0][0].text, best[0][0].hypothesis.score));
+  EXPECT_EQ(lines[1], fmt::format("0 ||| {} ||| {:.6g}", best[0][1].text, best[0][1].hypothesis.score));
+  EXPECT_EQ(lines[2], "1 |||  ||| 0");
+  EXPECT_TRUE(lines[4].starts_with("2 ||| "));
+
+  std::ostringstream aligned;
+  translator.translate_lines(w.ctx, lines_from({"one two three"}), aligned, {.beam = 3, .alignment = true}, {.scores = true});
+  const Hypothesis& h = best[0][0].hypothesis;
+  std::string want = fmt::format("{} ||| {:.6g} ||| ", best[0][0].text, h.score);
+  for (std::size_t i = 0; i < h.ids.size(); ++i)
+    want += fmt::format("{}{}-{}", i == 0 ? "" : " ",
+                        std::max_element(h.alignment[i].begin(), h.alignment[i].end()) - h.alignment[i].begin(), i);
+  EXPECT_EQ(aligned.str(), want + "\n");
+}
+
+TEST(Translator, FromItsFolder) {
+  Words w;
+  const TemporaryFolder folder;
+  save_transformer(*w.model, folder.path());
+  save_tokenizers({w.tokenizer, w.tokenizer}, folder.path());
+  Context ctx;
+  const Translator loaded = Translator::load(ctx, folder.path());
+  const std::vector<std::string> texts{"one two three", "ten", "five six"};
+  EXPECT_EQ(loaded.translate(ctx, texts), w.translator().translate(w.ctx, texts));
+}
+
+TEST(Translator, Errors) {
+  Words w;
+  const TokenizerPtr other = build_whitespace(lines_from({"one two"}));
+  expect_error([&] { Translator(w.model, {w.tokenizer, other}); }, {"14 and 6 pieces", "14 and 14", "another model"});
+  std::ostringstream out;
+  out.setstate(std::ios::badbit);
+  expect_error([&] { w.translator().translate_lines(w.ctx, lines_from({"one"}), out); }, {"cannot be written"});
+}
+
+}  // namespace transformer::test
