@@ -1,7 +1,7 @@
 #pragma once
 // What a person sees while a model trains. On a terminal it is one line that is rewritten in place,
 //
-//   epoch 3  step 1200/10000  [==>                 ]  12%  loss 4.123  ppl 61.7  lr 3.20e-04  gnorm 0.85  12.3k tok/s  1m02s  ETA 7m35s
+//   epoch 3  step 1200/10000  [==>                 ]   12%  loss 4.123  ppl 61.77  lr 3.20e-04  gnorm 0.85  12.3k tok/s  1m02s  ETA 7m35s
 //
 // which leaves out its less important parts, the bar first, where the terminal is narrow. Anywhere else (a pipe, a log file)
 // the same is printed as a plain line every so many steps.
