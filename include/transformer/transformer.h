@@ -5,6 +5,7 @@
 #include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
 #include "transformer/core/tensor.h"          // Tensor
 #include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
+#include "transformer/io/toml.h"              // configuration files that people write
 #include "transformer/models/presets.h"       // sizes that have a name
 #include "transformer/models/transformer.h"   // Transformer, Encoder
 #include "transformer/nn/stack.h"             // the layers, for models of your own
@@ -23,5 +24,7 @@
 #include "transformer/ops/rope.h"
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
-#include "transformer/train/optimizer.h"  // Adam, AdamW, clipping
-#include "transformer/train/schedule.h"   // learning rates
+#include "transformer/train/metrics_log.h"  // metrics.jsonl, metrics.csv, TensorBoard
+#include "transformer/train/optimizer.h"    // Adam, AdamW, clipping
+#include "transformer/train/progress.h"     // the live line
+#include "transformer/train/schedule.h"     // learning rates
