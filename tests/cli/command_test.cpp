@@ -1,5 +1,4 @@
 // The command as its user meets it: exit codes, messages, and what goes in and comes out.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
@@ -12,10 +11,9 @@
 namespace transformer::test {
 namespace {
 
-using testing::AllOf;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in:\n" << text;
+}
 
 struct Result {
   int code = -1;
@@ -43,13 +41,15 @@ class Command : public testing::Test {
   void expect_usage(const std::string& arguments, const std::string& message) const {
     const Result r = run(arguments);
     EXPECT_EQ(r.code, 2) << arguments;
-    EXPECT_THAT(r.out, IsEmpty());
-    EXPECT_THAT(r.err, AllOf(testing::StartsWith("transformer: "), HasSubstr(message), HasSubstr("--help' for what is possible")));
+    EXPECT_EQ(r.out, "");
+    EXPECT_TRUE(r.err.starts_with("transformer: ")) << r.err;
+    expect_parts(r.err, {message, "--help' for what is possible"});
   }
   void expect_failure(const std::string& arguments, const std::string& message, const std::string& input = "") const {
     const Result r = run(arguments, input);
     EXPECT_EQ(r.code, 1) << arguments;
-    EXPECT_THAT(r.err, AllOf(testing::StartsWith("transformer: "), HasSubstr(message), testing::EndsWith("\n")));
+    EXPECT_TRUE(r.err.starts_with("transformer: ") && r.err.ends_with("\n")) << r.err;
+    expect_parts(r.err, {message});
   }
 
   TemporaryFolder folder_;
@@ -60,8 +60,8 @@ TEST_F(Command, HelpAndVersionSucceed) {
   for (const char* verb : {"", "inspect ", "tokenize ", "tokenize train ", "evaluate "}) {
     const Result r = run(std::string(verb) + "--help");
     EXPECT_EQ(r.code, 0) << verb;
-    EXPECT_THAT(r.out, HasSubstr("Usage: transformer"));
-    EXPECT_THAT(r.err, IsEmpty());
+    expect_parts(r.out, {"Usage: transformer"});
+    EXPECT_EQ(r.err, "");
   }
 }
 
@@ -86,41 +86,38 @@ TEST_F(Command, FlagsWinOverTheFileAndTheFileOverThePreset) {
   write("c.toml", "d-model = 64  # as a flag is written\nnum_heads = 2\n");
   const Result r = run("inspect --num-heads 16 --config c.toml --preset tiny --dump-config");
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.out,
-              AllOf(HasSubstr("num_heads = 16\n"), HasSubstr("d_model = 64\n"), HasSubstr("d_ff = 256\n"), HasSubstr("\ndropout = 0.3\n"),
-                    HasSubstr("max_len = 5000\n")));
+  expect_parts(r.out, {"num_heads = 16\n", "d_model = 64\n", "d_ff = 256\n", "\ndropout = 0.3\n", "max_len = 5000\n"});
 
   write("p.toml", "preset = \"tiny\"\nd_ff = 77\n");
-  EXPECT_THAT(run("inspect --config p.toml --dump-config").out, AllOf(HasSubstr("d_model = 128\n"), HasSubstr("d_ff = 77\n")));
-  EXPECT_THAT(run("inspect --preset big --config p.toml --dump-config").out,
-              AllOf(HasSubstr("d_model = 1024\n"), HasSubstr("d_ff = 77\n")));
+  expect_parts(run("inspect --config p.toml --dump-config").out, {"d_model = 128\n", "d_ff = 77\n"});
+  expect_parts(run("inspect --preset big --config p.toml --dump-config").out, {"d_model = 1024\n", "d_ff = 77\n"});
 }
 
 TEST_F(Command, DumpedSettingsComeBack) {
   const std::string flags = "--preset big --tie-output --no-scale-embedding --norm-eps 1e-7 --positions rotary --num-decoder-layers -1 ";
   const Result r = run("inspect " + flags + "--dump-config a.toml");
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.out, IsEmpty());
-  EXPECT_THAT(read("a.toml"), AllOf(HasSubstr("tie_output = true\n"), HasSubstr("scale_embedding = false\n")));
+  EXPECT_EQ(r.out, "");
+  expect_parts(read("a.toml"), {"tie_output = true\n", "scale_embedding = false\n"});
   EXPECT_EQ(run("inspect --config a.toml --dump-config").out, read("a.toml"));
 
   // Lists, and fields without a value.
   const std::string lists = "evaluate --reference 'a b' \"it's\" c,d --chrf --chrf-word-order 2 --tokenize intl ";
   const std::string dumped = run(lists + "--dump-config").out;
-  EXPECT_THAT(dumped, AllOf(HasSubstr("\"a b\""), HasSubstr("\"it's\""), HasSubstr("\"c,d\""), HasSubstr("smooth_value = \"none\"\n")));
+  expect_parts(dumped, {"\"a b\"", "\"it's\"", "\"c,d\"", "smooth_value = \"none\"\n"});
   write("e.toml", dumped);
   EXPECT_EQ(run("evaluate --config e.toml --dump-config").out, dumped);
-  EXPECT_THAT(run("evaluate --smooth-value 0.25 --smooth-value none --dump-config").out, HasSubstr("smooth_value = \"none\"\n"));
-  EXPECT_THAT(run("evaluate --smooth-value none --smooth-value 0.25 --dump-config").out, HasSubstr("smooth_value = 0.25\n"));
-  EXPECT_THAT(run("evaluate --reference a --reference b --dump-config").out, HasSubstr("[\"a\", \"b\"]"));
+  expect_parts(run("evaluate --smooth-value 0.25 --smooth-value none --dump-config").out, {"smooth_value = \"none\"\n"});
+  expect_parts(run("evaluate --smooth-value none --smooth-value 0.25 --dump-config").out, {"smooth_value = 0.25\n"});
+  expect_parts(run("evaluate --reference a --reference b --dump-config").out, {"[\"a\", \"b\"]"});
 }
 
 TEST_F(Command, SwitchesTakeAValueOrNone) {
   const auto lowercase = [&](const std::string& flags) { return run("evaluate " + flags + " --dump-config").out; };
   for (const char* on : {"--lowercase", "--lowercase true", "--lowercase=true", "--no-lowercase=false"})
-    EXPECT_THAT(lowercase(on), HasSubstr("\nlowercase = true\n")) << on;
+    expect_parts(lowercase(on), {"\nlowercase = true\n"});
   for (const char* off : {"", "--no-lowercase", "--lowercase false", "--lowercase=false"})
-    EXPECT_THAT(lowercase(off), HasSubstr("\nlowercase = false\n")) << off;
+    expect_parts(lowercase(off), {"\nlowercase = false\n"});
 }
 
 TEST_F(Command, WrongFilesOfSettingsAreErrors) {
@@ -139,17 +136,17 @@ TEST_F(Command, WrongFilesOfSettingsAreErrors) {
 TEST_F(Command, InspectReadsAFolder) {
   std::filesystem::create_directory(folder_ / "model");
   write("model/config.json", R"({"model_type": "transformer", "d_model": 64, "num_heads": 4, "d_ff": 128, "num_layers": 2})");
-  EXPECT_THAT(run("inspect model --d-ff 99 --dump-config").out, AllOf(HasSubstr("d_model = 64\n"), HasSubstr("d_ff = 99\n")));
+  expect_parts(run("inspect model --d-ff 99 --dump-config").out, {"d_model = 64\n", "d_ff = 99\n"});
   const Result table = run("inspect model");
   EXPECT_EQ(table.code, 0) << table.err;
-  EXPECT_THAT(table.out, AllOf(HasSubstr("encoder self-attention"), HasSubstr("feed-forward: "), HasSubstr("FLOPs"), HasSubstr("memory")));
+  expect_parts(table.out, {"encoder self-attention", "feed-forward: ", "FLOPs", "memory"});
   expect_failure("inspect nowhere", "nowhere");
 }
 
 // The base model of the paper: 63 million parameters with 37,000 words; two thirds of its layers are feed-forward or nearly so.
 TEST_F(Command, InspectCountsTheBaseModel) {
   const Result r = run("inspect --preset base --src-vocab-size 37000");
-  EXPECT_THAT(r.out, AllOf(HasSubstr("18944000"), HasSubstr("63082496")));  // 37000·512, and with the layers' 44 138 496
+  expect_parts(r.out, {"18944000", "63082496"});  // 37000·512, and with the layers' 44 138 496
 }
 
 TEST_F(Command, TokenizeGoesThereAndBack) {
@@ -158,16 +155,16 @@ TEST_F(Command, TokenizeGoesThereAndBack) {
   write("text", text);
   const Result trained = run("tokenize train --input text --vocab-size 60 --out t.model");
   EXPECT_EQ(trained.code, 0) << trained.err;
-  EXPECT_THAT(trained.out, HasSubstr("t.model: sentencepiece tokenizer of "));
+  expect_parts(trained.out, {"t.model: sentencepiece tokenizer of "});
 
   const std::string lines = "the mouse caught the cat\n\n나는 학교에 간다\n";
   const Result pieces = run("tokenize t.model", lines), ids = run("tokenize --ids t.model", lines);
-  EXPECT_THAT(pieces.out, HasSubstr("▁the"));
+  expect_parts(pieces.out, {"▁the"});
   EXPECT_EQ(ids.out.find_first_not_of("0123456789 \n"), std::string::npos) << ids.out;
   EXPECT_EQ(run("tokenize t.model --decode", pieces.out).out, lines);
   EXPECT_EQ(run("tokenize t.model --decode --ids", ids.out).out, lines);
   EXPECT_EQ(run("tokenize t.model", "caf\xe9\n").code, 0);
-  EXPECT_THAT(run("tokenize t.model", "caf\xe9\n").err, HasSubstr("not UTF-8"));
+  expect_parts(run("tokenize t.model", "caf\xe9\n").err, {"not UTF-8"});
   expect_failure("tokenize t.model --decode --ids", "line 2: 'x'", "5\nx\n");
   expect_failure("tokenize t.model --decode --ids", "100000", "100000\n");
   expect_failure("tokenize none.model", "none.model");
@@ -187,12 +184,11 @@ TEST_F(Command, EvaluateComparesFiles) {
   write("ref", "the cat sat on the mat\nhello there general\n");
   const Result same = run("evaluate --reference ref --chrf", read("ref"));
   EXPECT_EQ(same.code, 0) << same.err;
-  EXPECT_THAT(same.out,
-              AllOf(testing::StartsWith("BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:"), HasSubstr(" = 100.00 "),
-                    HasSubstr("\nchrF2|")));
+  expect_parts(same.out, {"BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:", " = 100.00 ", "\nchrF2|"});
   write("hyp", "The cat sat on a mat\nhello there general\n");
   const Result lower = run("evaluate --hypothesis hyp --reference ref ref --lowercase --tokenize char");
-  EXPECT_THAT(lower.out, AllOf(HasSubstr("nrefs:2|case:lc"), HasSubstr("tok:char"), Not(HasSubstr("chrF"))));
+  expect_parts(lower.out, {"nrefs:2|case:lc", "tok:char"});
+  EXPECT_EQ(lower.out.find("chrF"), std::string::npos);
 
   expect_failure("evaluate --reference ref", "ref: has 2 lines, but standard input has 1", "one\n");
   expect_failure("evaluate --reference nothing", "nothing", "one\n");
@@ -207,7 +203,7 @@ TEST_F(Command, AClosedPipeEndsQuietly) {
   for (int i = 0; i < 100000; ++i) many += "a b a b\n";
   const Result r = run("tokenize v.txt", many, "| head -n 1");
   EXPECT_EQ(r.out, "a b a b\n");
-  EXPECT_THAT(r.err, IsEmpty());
+  EXPECT_EQ(r.err, "");
 }
 
 TEST_F(Command, AFullDiskIsAnError) {
@@ -216,7 +212,7 @@ TEST_F(Command, AFullDiskIsAnError) {
   ASSERT_EQ(run("tokenize train --input text --words --out v.txt").code, 0);
   const Result r = run("tokenize v.txt > /dev/full", "a b\n");
   EXPECT_EQ(r.code, 1);
-  EXPECT_THAT(r.err, HasSubstr("standard output"));
+  expect_parts(r.err, {"standard output"});
 }
 
 }  // namespace
