@@ -1,15 +1,18 @@
 // ./run bench [--threads N] [--rounds N] [--json FILE]: the speed and memory of a training step of the base model, beside
 // this machine's matmul rate and beside PyTorch, all in one run.
+// ./run bench translate [--source FILE --target FILE] [...]: training of the tiny model on real batches, beside PyTorch.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <iostream>
-#include <thread>
+#include <map>
+#include <sstream>
+#include <variant>
 
 #include "base_step.h"
 #include "peers.h"
 #include "transformer/core/parallel.h"
+#include "translate_step.h"
 
 using namespace transformer;
 using namespace transformer::bench;
@@ -45,18 +48,7 @@ void measure(BaseStep& step, DType dtype, int threads, int rounds, Measured& m) 
   }
 }
 
-}  // namespace
-
-int main(int argc, char** argv) try {
-  int threads = hardware_threads(), rounds = 5;
-  std::string json_path;
-  for (int i = 1; i < argc; ++i) {
-    const bool value = i + 1 < argc;
-    if (std::strcmp(argv[i], "--threads") == 0 && value) threads = std::atoi(argv[++i]);
-    else if (std::strcmp(argv[i], "--rounds") == 0 && value) rounds = std::atoi(argv[++i]);
-    else if (std::strcmp(argv[i], "--json") == 0 && value) json_path = argv[++i];
-    else fail("bench", "unknown argument '{}': expected --threads N, --rounds N or --json FILE", argv[i]);
-  }
+void base_bench(int threads, int rounds, const std::string& json_path) {
   json report{{"threads", threads}, {"build", TRANSFORMER_BUILD_TYPE}};
   std::printf("Training step of the base Transformer (512/8/2048, 6+6, vocabulary 32000, 16 pairs of 32 tokens), %d threads\n\n", threads);
   std::printf("%-10s %10s %12s %14s %14s %12s\n", "precision", "ms/step", "tokens/s", "step GFLOP/s", "matmul GFLOP/s", "of matmul");
@@ -111,6 +103,46 @@ int main(int argc, char** argv) try {
     std::printf("\nBeside PyTorch: set TRANSFORMER_PEER_PYTHON to a python3 that has torch (see bench/peers/README.md).\n");
   std::printf("\n%s\n", report.dump().c_str());
   if (!json_path.empty()) std::ofstream(json_path) << report.dump(2) << '\n';
+}
+
+// --NAME VALUE pairs into the variables given for the names.
+using Arguments = std::map<std::string, std::variant<int*, std::int64_t*, float*, std::string*>>;
+void parse(int argc, char** argv, int from, const Arguments& known) {
+  for (int i = from; i < argc; i += 2) {
+    const auto found = known.find(argv[i]);
+    if (found == known.end() || i + 1 == argc) {
+      std::string names;
+      for (const auto& [name, variable] : known) names.append(names.empty() ? "" : ", ").append(name);
+      fail("bench", "unknown argument '{}', or one without its value: expected 'translate' in front, or {}", argv[i], names);
+    }
+    std::visit([text = argv[i + 1]](auto* variable) { std::istringstream(text) >> *variable; }, found->second);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  if (argc > 1 && std::strcmp(argv[1], "translate") == 0) {
+    TranslateOptions o{.threads = hardware_threads()};
+    parse(argc, argv, 2,
+          {{"--source", &o.source},
+           {"--target", &o.target},
+           {"--vocab-size", &o.vocab_size},
+           {"--max-tokens", &o.max_tokens},
+           {"--batches", &o.batches},
+           {"--rounds", &o.rounds},
+           {"--threads", &o.threads},
+           {"--attention-dropout", &o.attention_dropout},
+           {"--ffn-dropout", &o.ffn_dropout},
+           {"--keep-batches", &o.keep_batches},
+           {"--json", &o.json}});
+    translate_bench(o);
+    return 0;
+  }
+  int threads = hardware_threads(), rounds = 5;
+  std::string json_path;
+  parse(argc, argv, 1, {{"--threads", &threads}, {"--rounds", &rounds}, {"--json", &json_path}});
+  base_bench(threads, rounds, json_path);
   return 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "transformer_bench: %s\n", e.what());
