@@ -95,10 +95,10 @@ Tensor Transformer::operator()(Context& ctx, const PairBatch& batch, Transformer
   return logits(ctx, decode(ctx, batch, memory, trace != nullptr ? &trace->decoder : nullptr));
 }
 
-Tensor Transformer::loss(Context& ctx, const PairBatch& batch) const {
+Tensor Transformer::loss(Context& ctx, const PairBatch& batch, float label_smoothing) const {
   const Tensor hidden = decode(ctx, batch, encode(ctx, batch));
   return linear_cross_entropy(ctx, hidden, output ? output->weight : target_embedding().weight, output ? output->bias.tensor : Tensor(),
-                              batch.labels, {.label_smoothing = config.label_smoothing, .ignore = config.pad_id});
+                              batch.labels, {.label_smoothing = label_smoothing, .ignore = config.pad_id});
 }
 
 }  // namespace transformer

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "transformer/generate/translator.h"
 #include "transformer/models/classic.h"
-#include "transformer/ops/cross_entropy.h"
 
 namespace transformer {
 namespace {
@@ -108,7 +108,7 @@ void TranslateTask::build(Context& ctx, TransformerConfig model) {
   model.src_vocab_size = tokenizers_.source->size();
   model.tgt_vocab_size = tokenizers_.joint() ? 0 : tokenizers_.target->size();
   model.pad_id = tokenizers_.target->pad();
-  model_ = std::make_unique<Transformer>(model);
+  model_ = std::make_shared<Transformer>(model);
   initialize(ctx, *model_);
 }
 
@@ -152,21 +152,20 @@ Tensor TranslateTask::loss(Context& ctx, const Batch& batch) const {
 Metrics TranslateTask::validate(Context& ctx) {
   if (!validation_) return {};
   const NoGradients no_gradients(ctx);
-  const float smoothing = std::exchange(model_->config.label_smoothing, 0.0F);
   double sum = 0.0, count = 0.0;
   for (const auto& indices : plan_epoch(*validation_, std::max(config_.max_tokens, std::int64_t{8192}), 0, 0)) {
     const PairIds ids = make_batch(*validation_, indices);
     const auto targets = static_cast<double>(ids.labels.size());
-    sum += static_cast<double>(model_->loss(ctx, to_tensors(ctx, ids)).item()) * targets;
+    sum += static_cast<double>(model_->loss(ctx, to_tensors(ctx, ids), 0.0F).item()) * targets;
     count += targets;
   }
-  model_->config.label_smoothing = smoothing;
   Metrics measured{{"loss", sum / count}, {"perplexity", std::exp(sum / count)}};
-  if (config_.eval_bleu) measured.emplace_back("bleu", validation_bleu(ctx));
+  if (config_.eval_bleu) {
+    const auto translated = Translator(model_, tokenizers_).translate(ctx, validation_sources_, {.beam = config_.eval_beam});
+    measured.emplace_back("bleu", corpus_bleu(translated, {&validation_references_, 1}, {.tokenizer = config_.eval_tokenize}).score);
+  }
   return measured;
 }
-
-double TranslateTask::validation_bleu(Context&) { return 0.0; }
 
 void TranslateTask::save(const fs::path& folder) {
   save_tokenizers(tokenizers_, folder);

@@ -134,7 +134,8 @@ struct Transformer {
   Tensor logits(Context& ctx, const Tensor& hidden) const;                                           // [target tokens, vocabulary]
   Tensor operator()(Context& ctx, const PairBatch& batch, TransformerTrace* trace = nullptr) const;  // logits
   // Mean cross-entropy over the labels that are not padding; the logits are never held whole.
-  Tensor loss(Context& ctx, const PairBatch& batch) const;
+  Tensor loss(Context& ctx, const PairBatch& batch) const { return loss(ctx, batch, config.label_smoothing); }
+  Tensor loss(Context& ctx, const PairBatch& batch, float label_smoothing) const;
 
   void visit(auto&& f) { f("encoder", encoder), f("decoder", decoder), f("output", output); }
 

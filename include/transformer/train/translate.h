@@ -77,7 +77,7 @@ class TranslateTask : public Task {
 
   const PairReport& training_report() const { return training_report_; }
   const PairReport& validation_report() const { return validation_report_; }
-  Transformer& model() { return *model_; }
+  const std::shared_ptr<Transformer>& model() const { return model_; }
   const TokenizerPair& tokenizers() const { return tokenizers_; }
   const PairDataset& training() const { return *training_; }
 
@@ -93,7 +93,6 @@ class TranslateTask : public Task {
  private:
   void build(Context& ctx, TransformerConfig model);
   void make_tokenizers(const std::optional<std::filesystem::path>& resumed);
-  double validation_bleu(Context& ctx);
 
   TranslateConfig config_;
   std::uint64_t seed_;
@@ -101,7 +100,7 @@ class TranslateTask : public Task {
   PairReport training_report_, validation_report_;
   std::optional<PairDataset> training_, validation_;
   std::vector<std::string> validation_sources_, validation_references_;  // for BLEU
-  std::unique_ptr<Transformer> model_;
+  std::shared_ptr<Transformer> model_;
   std::vector<std::vector<std::int64_t>> plan_;
 };
 

@@ -1,0 +1,277 @@
+// The training loop with a task small enough to see through: w [8] is pulled towards a target that each batch draws anew.
+#include "transformer/train/trainer.h"
+
+#include <sys/resource.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "support/op_check.h"
+#include "support/temporary_folder.h"
+#include "transformer/io/json.h"
+#include "transformer/io/safetensors.h"
+#include "transformer/ops/copy.h"
+#include "transformer/ops/dropout.h"
+#include "transformer/ops/elementwise.h"
+#include "transformer/ops/reduce.h"
+
+namespace transformer::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What shall happen in a run.
+struct Script {
+  std::int64_t batches = 7;
+  std::set<int> broken = {};             // the calls of loss, from 1, that give an infinite one
+  std::vector<double> validations = {};  // the validation losses; empty: the mean of w²
+  int stop_after = -1;                   // calls of loss until the run is asked to stop
+  float dropout = 0.3F;
+};
+
+class Pull : public Task {
+ public:
+  explicit Pull(Context& ctx, Script script = {}) : script_(std::move(script)) {
+    w.shape = {8};
+    w.init = Init::normal;
+    initialize(ctx, {{"w", &w}});
+  }
+  std::vector<NamedParameter> parameters() override { return {{"w", &w}}; }
+  nlohmann::json identity() const override { return {{"data", {{"batches", script_.batches}}}, {"architecture", {{"width", 8}}}}; }
+  std::int64_t plan(std::int64_t epoch) override { return epoch_ = epoch, script_.batches; }
+  Batch prepare(std::int64_t index) const override {
+    return {.content = static_cast<float>(epoch_ * 31 + index * 7 % 5), .targets = 1 + index % 3, .tokens = 4};
+  }
+  Tensor loss(Context& ctx, const Batch& batch) const override {
+    if (++losses_ == script_.stop_after) stop = true;
+    if (script_.broken.contains(losses_)) return mean(ctx, scale(ctx, w.tensor, std::numeric_limits<float>::infinity()));
+    const Tensor x = dropout(ctx, w.tensor, script_.dropout);
+    return mean(ctx, square(ctx, sub(ctx, x, Tensor::full(ctx, {8}, std::any_cast<float>(batch.content) * 0.1F))));
+  }
+  Metrics validate(Context& ctx) override {
+    const auto& script = script_.validations;
+    if (script.empty()) return {{"loss", static_cast<double>(mean(ctx, square(ctx, w.tensor)).item())}};
+    return {{"loss", script[std::min(validated_++, script.size() - 1)]}, {"bleu", 7.0}};
+  }
+  void save(const fs::path& folder) override { save_safetensors(folder / "model.safetensors", {{"w", w.tensor.detach()}}); }
+  void load(Context& ctx, const fs::path& folder) override {
+    Tensor to = w.tensor.detach();
+    copy_into(ctx, SafetensorsFile(folder / "model.safetensors").tensor("w"), to);
+  }
+
+  Parameter w;
+  mutable std::atomic<bool> stop = false;
+
+ private:
+  Script script_;
+  mutable int losses_ = 0;
+  std::size_t validated_ = 0;
+  std::int64_t epoch_ = 0;
+};
+
+TrainConfig config_in(const fs::path& folder) {
+  return {.save_dir = folder.string(), .max_epoch = 5, .lr = 0.05F, .warmup_updates = 4, .quiet = true};
+}
+
+struct Trained {
+  TrainResult result;
+  std::vector<float> weights;
+};
+
+Trained train(const TrainConfig& config, const Script& script = {}, std::uint64_t seed = 1) {
+  Context ctx({.threads = 1, .seed = seed});
+  Pull task(ctx, script);
+  task.stop = script.stop_after == 0;
+  Trained run;
+  run.result = Trainer(ctx, task, config, &task.stop).run();
+  run.weights = task.w.tensor.to_vector<float>();
+  return run;
+}
+
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST(Trainer, StoppedAndResumedAnywhereEndsWithTheSameBits) {
+  for (const bool plain : {true, false}) {
+    const TemporaryFolder straight, stopped;
+    auto config = [&](const TemporaryFolder& folder) {
+      TrainConfig c = config_in(folder.path());
+      c.update_freq = plain ? 1 : 2;
+      c.ema_decay = plain ? 0.0F : 0.9F;
+      c.save_interval_updates = 3;
+      return c;
+    };
+    const Trained whole = train(config(straight));
+    Trained part;
+    int stops = 0;
+    do {  // in the middle of epochs, at their ends, between checkpoints
+      part = train(config(stopped), {.stop_after = 4 + stops});
+      EXPECT_LT(++stops, 20);
+    } while (part.result.end == TrainResult::End::interrupted && stops < 20);
+    EXPECT_GT(stops, 3);
+    EXPECT_EQ(part.weights, whole.weights);
+    EXPECT_EQ(part.result.step, whole.result.step);
+    EXPECT_EQ(part.result.best_step, whole.result.best_step);
+    const auto step = fmt::format("checkpoints/step-{:08}", whole.result.step);
+    EXPECT_EQ(bytes_of(stopped / step / "optimizer.safetensors"), bytes_of(straight / step / "optimizer.safetensors"));
+    EXPECT_EQ(bytes_of(stopped / "model.safetensors"), bytes_of(straight / "model.safetensors"));
+  }
+}
+
+TEST(Trainer, AskedToStopItSavesAfterTheUpdate) {
+  const TemporaryFolder folder;
+  const Trained none = train(config_in(folder.path()), {.stop_after = 0});
+  EXPECT_EQ(none.result.end, TrainResult::End::interrupted);
+  EXPECT_FALSE(latest_checkpoint(folder.path()));  // there was nothing to save
+  const Trained some = train(config_in(folder.path()), {.stop_after = 10});
+  EXPECT_EQ(some.result.end, TrainResult::End::interrupted);
+  EXPECT_EQ(some.result.step, 10);
+  EXPECT_EQ(latest_checkpoint(folder.path())->filename(), "step-00000010");
+}
+
+TEST(Trainer, GradientsOfSeveralBatchesAreWeightedByTheirTargets) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.update_freq = 7;  // an epoch is one update
+  config.max_epoch = config.log_interval = 1;
+  Context ctx({.threads = 1, .seed = 1});
+  const Pull task(ctx);  // the weights that the run begins with
+  const Trained run = train(config, {.dropout = 0.0F});
+  EXPECT_EQ(run.result.step, 1);
+  EXPECT_EQ(run.result.epoch, 1);
+  // The loss of batch i is mean((w - c_i)²) and its gradient (w - c_i) / 4, with weight n_i / Σ n: c_i and n_i as prepare says.
+  double c = 0.0, n = 0.0, norm = 0.0;
+  for (int i = 0; i < 7; ++i) c += (1 + i % 3) * 0.1 * (i * 7 % 5), n += 1 + i % 3;
+  for (const float w : task.w.tensor.to_vector<float>()) norm += std::pow((static_cast<double>(w) - c / n) / 4.0, 2);
+  std::ifstream metrics(folder / "metrics.jsonl");
+  EXPECT_NEAR(nlohmann::json::parse(metrics, nullptr, true).at("gradient_norm").get<double>(), std::sqrt(norm), 1e-6);
+}
+
+TEST(Trainer, ARunOfOtherDataIsRefusedByName) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.max_epoch = 1;
+  train(config);
+  const std::string before = bytes_of(folder / "model.safetensors");
+  expect_error([&] { train(config, {.batches = 9}); }, {"data.batches: 7 in the checkpoint, 9 now", "save_dir"});
+  expect_error([&] { train(config, {}, 2); }, {"training.seed: 1 in the checkpoint, 2 now"});
+  config.update_freq = 3;
+  expect_error([&] { train(config); }, {"training.update_freq: 1 in the checkpoint, 3 now"});
+  EXPECT_EQ(bytes_of(folder / "model.safetensors"), before);
+}
+
+TEST(Trainer, AModelThatIsThereIsNotOverwritten) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "model.safetensors") << "somebody's";
+  expect_error([&] { train(config_in(folder.path())); }, {"holds a model", "another folder"});
+  EXPECT_EQ(bytes_of(folder / "model.safetensors"), "somebody's");
+}
+
+TEST(Trainer, OneFolderHasOneTrainer) {
+  const TemporaryFolder folder;
+  Context ctx;
+  Pull task(ctx);
+  const Trainer first(ctx, task, config_in(folder.path()));
+  expect_error([&] { train(config_in(folder.path())); }, {"another process is training"});
+}
+
+TEST(Trainer, BrokenUpdatesAreSkippedAndManyEndIt) {
+  const TemporaryFolder few, many;
+  Script script{.broken = {3, 4, 12}};
+  const Trained run = train(config_in(few.path()), script);
+  for (float v : run.weights) EXPECT_TRUE(std::isfinite(v));
+  EXPECT_EQ(run.result.step, 35);
+  for (int i = 10; i < 40; ++i) script.broken.insert(i);
+  TrainConfig config = config_in(many.path());
+  config.max_bad_updates = 5;
+  expect_error([&] { train(config, script); }, {"5 updates in a row", "not finite", "step 7 is kept", "smaller lr"});
+  EXPECT_EQ(latest_checkpoint(many.path())->filename(), "step-00000007");
+}
+
+TEST(Trainer, KeepsTheBestAndStopsWithoutImprovement) {
+  const TemporaryFolder folder;
+  const Script script{.validations = {5, 4, 6, 4, 4.5, 3}};
+  TrainConfig config = config_in(folder.path());
+  config.max_epoch = 0;
+  config.patience = 3;
+  const TrainResult result = train(config, script).result;
+  EXPECT_EQ(result.end, TrainResult::End::no_improvement);
+  EXPECT_EQ(result.best_step, 14);  // the second validation
+  EXPECT_EQ(result.step, 35);
+  EXPECT_EQ(train(config, script).result.step, 35);  // finished is finished
+  // the best model is the one of that step
+  TrainConfig to_best = config_in(folder / "other");
+  to_best.max_update = 14;
+  train(to_best, script);
+  EXPECT_EQ(bytes_of(folder / "model.safetensors"), bytes_of(folder / "other/model.safetensors"));
+  config.best_metric = "chrf";
+  config.patience = 9;
+  expect_error([&] { train(config, script); }, {"best_metric is 'chrf'", "loss", "bleu"});
+}
+
+TEST(Trainer, AveragesTheLastCheckpoints) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.average = 3;
+  const Trained run = train(config);
+  EXPECT_FALSE(run.result.average.empty());
+  std::vector<double> mean(8);
+  for (int epoch : {3, 4, 5}) {
+    const SafetensorsFile file(folder / fmt::format("checkpoints/step-{:08}/model.safetensors", epoch * 7));
+    const std::vector<float> w = file.tensor("w").to_vector<float>();
+    for (std::size_t i = 0; i < 8; ++i) mean[i] += static_cast<double>(w[i]) / 3.0;
+  }
+  const std::vector<float> averaged = SafetensorsFile(folder / "average/model.safetensors").tensor("w").to_vector<float>();
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_NEAR(averaged[i], mean[i], 1e-6);
+  EXPECT_FALSE(fs::exists(folder / "checkpoints/step-00000014"));  // only what is needed is kept
+  const auto again = train(config);
+  EXPECT_EQ(again.weights, run.weights);  // the average is beside the run, not in it
+}
+
+TEST(Trainer, AFullDiskLeavesTheLastCheckpoint) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.max_epoch = 1;
+  const Trained first = train(config);
+  const std::string before = bytes_of(folder / "checkpoints/step-00000007/optimizer.safetensors");
+  config.max_epoch = 2;
+  {
+    // No file may grow beyond this: the write of the optimizer's state fails as on a full disk.
+    const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+    rlimit old{};
+    getrlimit(RLIMIT_FSIZE, &old);
+    rlimit small{120, old.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    EXPECT_THROW(train(config), Error);
+    setrlimit(RLIMIT_FSIZE, &old);
+    std::signal(SIGXFSZ, handler);
+  }
+  EXPECT_EQ(bytes_of(folder / "checkpoints/step-00000007/optimizer.safetensors"), before);
+  EXPECT_EQ(latest_checkpoint(folder.path())->filename(), "step-00000007");
+  const TemporaryFolder straight;
+  TrainConfig whole = config_in(straight.path());
+  whole.max_epoch = 2;
+  EXPECT_EQ(train(config).weights, train(whole).weights);  // and it goes on from there
+}
+
+TEST(Trainer, SaysWhichSettingIsWrong) {
+  const TemporaryFolder folder;
+  auto with = [&](auto change) {
+    TrainConfig config = config_in(folder.path());
+    change(config);
+    return [config] { train(config); };
+  };
+  expect_error(with([](TrainConfig& c) { c.save_dir = ""; }), {"save_dir"});
+  expect_error(with([](TrainConfig& c) { c.max_epoch = 0; }), {"never end", "max_epoch"});
+  expect_error(with([](TrainConfig& c) { c.lr = 0; }), {"lr is 0"});
+  expect_error(with([](TrainConfig& c) { c.ema_decay = 1; }), {"ema_decay is 1"});
+  expect_error(with([](TrainConfig& c) { c.lr_scheduler = Schedule::Kind::cosine; }), {"cosine", "max_update"});
+  std::ofstream(folder / "file") << "x";
+  expect_error(with([&](TrainConfig& c) { c.save_dir = (folder / "file/inside").string(); }), {"file/inside", "cannot make the folder"});
+}
+
+}  // namespace transformer::test
