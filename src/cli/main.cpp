@@ -65,6 +65,7 @@ int run(int argc, char** argv) {
   add_inspect(app);
   add_tokenize(app);
   add_train(app);
+  add_translate(app);
   const auto wrong_usage = [&app](const char* message) {
     const CLI::App& verb = chosen(app);
     fmt::print(stderr, "transformer: {}\nRun '{} --help' for what is possible.\n", usage_error(verb, app.remaining(true), message),

@@ -11,5 +11,6 @@ void add_evaluate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
+void add_translate(CLI::App& app);
 
 }  // namespace transformer::cli

@@ -77,6 +77,45 @@ HWY_INLINE void Normalisation(std::int64_t rows, float* max, float* sum) {
   }
 }
 
+// A group of few rows, such as the one new token of a sequence with a cache, is not worth the packing of its keys and values:
+// it reads them where they are.
+constexpr std::int64_t kFewRows = 8;
+
+// scores [m, n] = q [m, d] · k [n, d]ᵀ
+template <class T>
+HWY_INLINE void DotRows(Block q, std::int64_t m, const T* HWY_RESTRICT k, std::int64_t k_row, std::int64_t n, std::int64_t d,
+                        Block scores) {
+  for (std::int64_t j = 0; j < n; ++j, k += k_row) {
+    for (std::int64_t r = 0; r < m; ++r) {
+      VF sum = hn::Zero(DF());
+      ForVectors(d, [&](std::int64_t c, auto whole, std::int64_t some) HWY_ATTR {
+        sum = hn::MulAdd(Load(q.data + r * q.row + c), LoadSome(whole, k + c, some), sum);
+      });
+      scores.data[r * scores.row + j] = hn::GetLane(hn::SumOfLanes(DF(), sum));
+    }
+  }
+}
+
+// out [m, d] (+)= weights [m, n] · v [n, d]
+template <class T>
+HWY_INLINE void SumRows(Block weights, std::int64_t m, const T* HWY_RESTRICT v, std::int64_t v_row, std::int64_t n, std::int64_t d,
+                        Block out, bool accumulate) {
+  for (std::int64_t r = 0; r < m; ++r) {
+    const float* HWY_RESTRICT p = weights.data + r * weights.row;
+    ForVectors(d, [&](std::int64_t c, auto whole, std::int64_t some) HWY_ATTR {
+      float* to = out.data + r * out.row + c;
+      VF even = accumulate ? Load(to) : hn::Zero(DF()), odd = hn::Zero(DF());  // two chains of additions hide their latency
+      std::int64_t j = 0;
+      for (; j + 2 <= n; j += 2) {
+        even = hn::MulAdd(hn::Set(DF(), p[j]), LoadSome(whole, v + j * v_row + c, some), even);
+        odd = hn::MulAdd(hn::Set(DF(), p[j + 1]), LoadSome(whole, v + (j + 1) * v_row + c, some), odd);
+      }
+      if (j < n) even = hn::MulAdd(hn::Set(DF(), p[j]), LoadSome(whole, v + j * v_row + c, some), even);
+      Store(hn::Add(even, odd), to);
+    });
+  }
+}
+
 template <class T>
 class Forward {
  public:
@@ -102,10 +141,15 @@ class Forward {
         float* o = s.out.data + r * s.width;
         for (std::int64_t c = 0; c < s.width; c += Lanes()) Store(hn::Mul(Load(o + c), hn::Set(DF(), shrink)), o + c);
       }
-      Pack(v_ + (g.k_begin + keys.begin) * v_row_ + g.kv_head * d, v_row_, n, d, 1.0F, s.v);
-      ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
-        Gemm(count, d, seen, s.scores.from(first).scalars(), s.v, s.out.from(first), any);
-      });
+      const T* v = v_ + (g.k_begin + keys.begin) * v_row_ + g.kv_head * d;
+      if (m <= kFewRows) {
+        SumRows(s.scores, m, v, v_row_, n, d, s.out, any);
+      } else {
+        Pack(v, v_row_, n, d, 1.0F, s.v);
+        ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
+          Gemm(count, d, seen, s.scores.from(first).scalars(), s.v, s.out.from(first), any);
+        });
+      }
       any = true;
     });
     if (!any) std::fill_n(s.out.data, m * s.width, 0.0F);
@@ -129,10 +173,15 @@ class Forward {
     for (std::int64_t b = seen.begin / kKeyBlock; b * kKeyBlock < seen.end; ++b) {
       const Range keys{b * kKeyBlock, std::min(seen.end, (b + 1) * kKeyBlock)};
       const std::int64_t n = keys.end - keys.begin;
-      PackTransposed(k_ + (g.k_begin + keys.begin) * k_row_ + g.kv_head * d, k_row_, n, d, s.k);
-      ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
-        Gemm(count, seen, d, s.q.from(first).scalars(), s.k, s.scores.from(first), false);
-      });
+      const T* k = k_ + (g.k_begin + keys.begin) * k_row_ + g.kv_head * d;
+      if (rows.end - rows.begin <= kFewRows) {
+        DotRows(s.q, rows.end - rows.begin, k, k_row_, n, d, s.scores);
+      } else {
+        PackTransposed(k, k_row_, n, d, s.k);
+        ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
+          Gemm(count, seen, d, s.q.from(first).scalars(), s.k, s.scores.from(first), false);
+        });
+      }
       FinishScores(g, add_, rows, keys, s.scores.data);
       const bool dropout = args_.dropout.p > 0.0F;
       const std::int64_t distance = dropout ? TileDropout(g, rows, keys, s.factors) : 0;

@@ -1,0 +1,67 @@
+// transformer translate: lines in, translations out, in order.
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "cli/compute.h"
+#include "cli/flags.h"
+#include "cli/verbs.h"
+#include "transformer/generate/translator.h"
+#include "transformer/text/line_stream.h"
+
+namespace transformer::cli {
+namespace {
+
+struct TranslateConfig {
+  std::string model = {};
+  std::vector<std::string> text = {};
+  std::string input = {}, output = {};
+
+  static void visit(auto& self, auto&& field) {
+    field("text", self.text, "translate this instead of standard input");
+    field("input", self.input, "translate the lines of this file, plain or gzip");
+    field("output", self.output, "write to this file instead of standard output");
+  }
+};
+
+LineSource lines_of(const std::vector<std::string>& texts) {
+  return [texts, at = std::size_t{0}](std::string& line) mutable { return at < texts.size() && (line = texts[at++], true); };
+}
+
+void translate(const TranslateConfig& config, const SearchOptions& options, const LineOptions& lines, const ComputeConfig& compute) {
+  if (config.model.empty()) throw CLI::RequiredError("MODEL");
+  if (!config.text.empty() && !config.input.empty()) throw CLI::ValidationError("--text and --input exclude each other");
+  Context ctx(compute.context());
+  const Translator translator = Translator::load(ctx, config.model);
+
+  LineStream standard_input;
+  LineSource next = [&](std::string& line) { return standard_input.next(line); };
+  std::function<bool()> ready = [&] { return standard_input.ready(20); };  // milliseconds: a busy writer is waited for
+  if (!config.text.empty()) next = lines_of(config.text), ready = {};
+  else if (!config.input.empty() && config.input != "-") next = read_lines({config.input}), ready = {};
+
+  std::ofstream file;
+  if (!config.output.empty()) {
+    file.open(config.output, std::ios::binary);
+    if (!file) fail(config.output, "cannot be written");
+  }
+  std::ostream& out = config.output.empty() ? std::cout : file;
+  TranslationReport report = translator.translate_lines(ctx, next, out, options, lines, ready);
+  report.truncated += standard_input.cut();
+  if (const std::string summary = report.summary(); !summary.empty()) fmt::print(stderr, "transformer: {}\n", summary);
+}
+
+}  // namespace
+
+void add_translate(CLI::App& app) {
+  CLI::App* verb = app.add_subcommand("translate", "translate the lines of standard input with a trained model");
+  auto config = std::make_shared<TranslateConfig>();
+  auto options = std::make_shared<SearchOptions>();
+  auto lines = std::make_shared<LineOptions>();
+  auto compute = std::make_shared<ComputeConfig>();
+  verb->add_option("MODEL", config->model, "a model's folder");
+  add_settings(*verb, *config, *options, *lines, *compute);
+  verb->callback([=] { translate(*config, *options, *lines, *compute); });
+}
+
+}  // namespace transformer::cli
