@@ -4,6 +4,7 @@
 #include "transformer/autograd/autograd.h"    // require_grad, backward, gradient
 #include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
 #include "transformer/core/tensor.h"          // Tensor
+#include "transformer/explain/picture.h"      // pictures of attention
 #include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
 #include "transformer/io/toml.h"              // configuration files that people write
 #include "transformer/models/presets.h"       // sizes that have a name
