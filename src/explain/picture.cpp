@@ -16,7 +16,7 @@ namespace {
 
 constexpr double font = 14.0, column = 0.61 * font;  // a monospace font; wide glyphs take two columns, and need less
 constexpr double gap = 8.0, margin = 16.0;
-constexpr std::int64_t longest_label = 40;  // columns; longer ones end in …
+constexpr std::int64_t longest_label = 40, longest_caption = 120;  // columns; longer ones end in …
 
 bool is_wide(char32_t c) {
   const int width = u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_EAST_ASIAN_WIDTH);
@@ -47,17 +47,17 @@ std::string escaped(std::u32string_view text) {
   return out;
 }
 
-Label label_of(const std::string& utf8) {
+Label label_of(const std::string& utf8, std::int64_t longest = longest_label) {
   std::u32string text = to_code_points(utf8), shown;
   for (char32_t& c : text) c = is_space(c) ? U' ' : is_unfit(c) ? U'\uFFFD' : c;
   std::int64_t columns = 0;
   for (const char32_t c : text) columns += width_of(c);
-  if (columns <= longest_label) {
+  if (columns <= longest) {
     shown = text;
   } else {
     columns = 1;
     for (const char32_t c : text) {
-      if (columns + width_of(c) > longest_label) break;
+      if (columns + width_of(c) > longest) break;
       columns += width_of(c);
       shown += c;
     }
@@ -118,7 +118,8 @@ void check(const AttentionPicture& p) {
 std::string attention_svg(const AttentionPicture& picture) {
   check(picture);
   const std::vector<Label> rows = labels_of(picture.rows), columns = labels_of(picture.columns);
-  const Label caption = label_of(picture.caption), row_title = label_of(picture.row_title), column_title = label_of(picture.column_title);
+  const Label caption = label_of(picture.caption, longest_caption), row_title = label_of(picture.row_title),
+              column_title = label_of(picture.column_title);
   const auto [least, greatest] = std::minmax_element(picture.values.begin(), picture.values.end());
   const double low = std::min(0.0, static_cast<double>(*least)), high = static_cast<double>(*greatest);
   const auto share = [&](double value) { return high > low ? (value - low) / (high - low) : 0.0; };
