@@ -93,6 +93,13 @@ TEST_F(Command, FlagsWinOverTheFileAndTheFileOverThePreset) {
   expect_parts(run("inspect --preset big --config p.toml --dump-config").out, {"d_model = 1024\n", "d_ff = 77\n"});
 }
 
+TEST_F(Command, ATableOfTheFileIsTheBeginningOfANamesFlags) {
+  write("c.toml", "[chrf]\nword-order = 2\n[words]\nmin_count = 7\n");
+  expect_failure("evaluate --config c.toml --reference x", "unknown key 'words_min_count'");
+  write("c.toml", "[chrf]\nword-order = 2\n");
+  expect_parts(run("evaluate --config c.toml --dump-config").out, {"chrf_word_order = 2\n"});
+}
+
 TEST_F(Command, DumpedSettingsComeBack) {
   const std::string flags = "--preset big --tie-output --no-scale-embedding --norm-eps 1e-7 --positions rotary --num-decoder-layers -1 ";
   const Result r = run("inspect " + flags + "--dump-config a.toml");
