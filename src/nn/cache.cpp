@@ -1,6 +1,7 @@
 #include "transformer/nn/cache.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "transformer/core/error.h"
@@ -10,6 +11,12 @@ namespace transformer {
 namespace {
 
 constexpr std::int64_t smallest_capacity = 16;
+
+// Rows of the tensor that holds the slots: a power of two, so that batches of other sizes find its memory again. What lies
+// behind the last slot is never touched.
+std::int64_t tensor_rows(std::int64_t slots, std::int64_t capacity) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(slots * capacity)));
+}
 
 // Appends begin, begin + 1, … begin + count - 1.
 void push_range(std::vector<std::int64_t>& rows, std::int64_t begin, std::int64_t count) {
@@ -34,7 +41,7 @@ void KVCache::resize(Context& ctx, std::int64_t slots, std::int64_t capacity) {
   }
   for (LayerCache& layer : layers_) {
     if (!layer.self.defined()) continue;
-    Tensor larger = Tensor::empty(ctx, {slots * capacity, layer.self.cols()}, layer.self.dtype());
+    Tensor larger = Tensor::empty(ctx, {tensor_rows(slots, capacity), layer.self.cols()}, layer.self.dtype());
     copy_rows(ctx, layer.self, from, larger, to);
     layer.self = larger;
   }
@@ -89,11 +96,11 @@ void KVCache::begin(Context& ctx, const Sequences& tokens, std::int64_t layers) 
     begins.push_back(slot_begin(row));
     push_range(new_rows_, begins.back() + lengths_[static_cast<std::size_t>(row)], tokens.length(row));
   }
-  keys_ = Sequences::with_gaps(std::move(begins), std::move(after), slot_count_ * capacity_);
+  keys_ = Sequences::with_gaps(std::move(begins), std::move(after), tensor_rows(slot_count_, capacity_));
 }
 
 void KVCache::append(Context& ctx, LayerCache& layer, const Tensor& kv) {
-  if (!layer.self.defined()) layer.self = Tensor::empty(ctx, {slot_count_ * capacity_, kv.cols()}, kv.dtype());
+  if (!layer.self.defined()) layer.self = Tensor::empty(ctx, {tensor_rows(slot_count_, capacity_), kv.cols()}, kv.dtype());
   std::vector<std::int64_t> from;
   push_range(from, 0, kv.rows());
   copy_rows(ctx, kv, from, layer.self, new_rows_);
