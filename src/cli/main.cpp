@@ -61,6 +61,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", TRANSFORMER_VERSION);
   app.formatter(std::make_shared<HelpFormatter>());
   app.require_subcommand(1);
+  add_demo(app);
   add_evaluate(app);
   add_inspect(app);
   add_tokenize(app);

@@ -1,10 +1,9 @@
 // transformer train TASK: from data to a trained model. Stopping it at any moment loses nothing; the same command goes on.
-#include <atomic>
-#include <csignal>
 #include <memory>
 
 #include "cli/compute.h"
 #include "cli/flags.h"
+#include "cli/stop.h"
 #include "cli/verbs.h"
 #include "transformer/models/presets.h"
 #include "transformer/train/trainer.h"
@@ -12,14 +11,6 @@
 
 namespace transformer::cli {
 namespace {
-
-// Set by Ctrl-C or SIGTERM: the update under way is finished and the state saved. A second signal ends at once.
-std::atomic<bool> stop_asked = false;
-
-void ask_to_stop(int signal) {
-  stop_asked = true;
-  std::signal(signal, SIG_DFL);
-}
 
 struct SeedConfig {
   std::int64_t seed = 1;
@@ -54,8 +45,7 @@ void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
 }
 
 void train(Context& ctx, Task& task, const TrainConfig& config) {
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, ask_to_stop);
-  Trainer trainer(ctx, task, config, &stop_asked);
+  Trainer trainer(ctx, task, config, stop_on_signals());
   say_how_it_ended(config, trainer.run());
 }
 

@@ -7,6 +7,7 @@ class App;
 
 namespace transformer::cli {
 
+void add_demo(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_tokenize(CLI::App& app);

@@ -1,64 +1,13 @@
 // The command as its user meets it: exit codes, messages, and what goes in and comes out.
-#include <gtest/gtest.h>
-#include <sys/wait.h>
-
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-
-#include "support/temporary_folder.h"
+#include "cli/command.h"
 
 namespace transformer::test {
 namespace {
 
-void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in:\n" << text;
-}
-
-struct Result {
-  int code = -1;
-  std::string out, err;
-};
-
-class Command : public testing::Test {
- protected:
-  std::string read(const std::string& name) const {
-    std::ifstream file(folder_ / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name, std::ios::binary) << text; }
-
-  // `transformer ARGUMENTS` in a folder of its own, through the shell; `after` may be a pipe.
-  Result run(const std::string& arguments, const std::string& input = "", const std::string& after = "") const {
-    write("stdin", input);
-    const std::string line = "cd '" + folder_.path().string() + "' && { '" TRANSFORMER_COMMAND "' " + arguments + "; } < stdin 2> stderr " +
-        after + " > stdout";
-    const int status = std::system(line.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout"), read("stderr")};
-  }
-
-  // Wrong usage: code 2, one line that says what, one where to look, and nothing on standard output.
-  void expect_usage(const std::string& arguments, const std::string& message) const {
-    const Result r = run(arguments);
-    EXPECT_EQ(r.code, 2) << arguments;
-    EXPECT_EQ(r.out, "");
-    EXPECT_TRUE(r.err.starts_with("transformer: ")) << r.err;
-    expect_parts(r.err, {message, "--help' for what is possible"});
-  }
-  void expect_failure(const std::string& arguments, const std::string& message, const std::string& input = "") const {
-    const Result r = run(arguments, input);
-    EXPECT_EQ(r.code, 1) << arguments;
-    EXPECT_TRUE(r.err.starts_with("transformer: ") && r.err.ends_with("\n")) << r.err;
-    expect_parts(r.err, {message});
-  }
-
-  TemporaryFolder folder_;
-};
-
 TEST_F(Command, HelpAndVersionSucceed) {
   EXPECT_EQ(run("--version").code, 0);
   for (const char* verb : {"", "inspect ", "tokenize ", "tokenize train ", "evaluate "}) {
-    const Result r = run(std::string(verb) + "--help");
+    const CommandResult r = run(std::string(verb) + "--help");
     EXPECT_EQ(r.code, 0) << verb;
     expect_parts(r.out, {"Usage: transformer"});
     EXPECT_EQ(r.err, "");
@@ -84,7 +33,7 @@ TEST_F(Command, WrongUsageIsCodeTwoAndNamesTheNearest) {
 
 TEST_F(Command, FlagsWinOverTheFileAndTheFileOverThePreset) {
   write("c.toml", "d-model = 64  # as a flag is written\nnum_heads = 2\n");
-  const Result r = run("inspect --num-heads 16 --config c.toml --preset tiny --dump-config");
+  const CommandResult r = run("inspect --num-heads 16 --config c.toml --preset tiny --dump-config");
   EXPECT_EQ(r.code, 0) << r.err;
   expect_parts(r.out, {"num_heads = 16\n", "d_model = 64\n", "d_ff = 256\n", "\ndropout = 0.3\n", "max_len = 5000\n"});
 
@@ -102,7 +51,7 @@ TEST_F(Command, ATableOfTheFileIsTheBeginningOfANamesFlags) {
 
 TEST_F(Command, DumpedSettingsComeBack) {
   const std::string flags = "--preset big --tie-output --no-scale-embedding --norm-eps 1e-7 --positions rotary --num-decoder-layers -1 ";
-  const Result r = run("inspect " + flags + "--dump-config a.toml");
+  const CommandResult r = run("inspect " + flags + "--dump-config a.toml");
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(r.out, "");
   expect_parts(read("a.toml"), {"tie_output = true\n", "scale_embedding = false\n"});
@@ -144,7 +93,7 @@ TEST_F(Command, InspectReadsAFolder) {
   std::filesystem::create_directory(folder_ / "model");
   write("model/config.json", R"({"model_type": "transformer", "d_model": 64, "num_heads": 4, "d_ff": 128, "num_layers": 2})");
   expect_parts(run("inspect model --d-ff 99 --dump-config").out, {"d_model = 64\n", "d_ff = 99\n"});
-  const Result table = run("inspect model");
+  const CommandResult table = run("inspect model");
   EXPECT_EQ(table.code, 0) << table.err;
   expect_parts(table.out, {"encoder self-attention", "feed-forward: ", "FLOPs", "memory"});
   expect_failure("inspect nowhere", "nowhere");
@@ -152,7 +101,7 @@ TEST_F(Command, InspectReadsAFolder) {
 
 // The base model of the paper: 63 million parameters with 37,000 words; two thirds of its layers are feed-forward or nearly so.
 TEST_F(Command, InspectCountsTheBaseModel) {
-  const Result r = run("inspect --preset base --src-vocab-size 37000");
+  const CommandResult r = run("inspect --preset base --src-vocab-size 37000");
   expect_parts(r.out, {"18944000", "63082496"});  // 37000·512, and with the layers' 44 138 496
 }
 
@@ -160,12 +109,12 @@ TEST_F(Command, TokenizeGoesThereAndBack) {
   std::string text;
   for (int i = 0; i < 40; ++i) text += "the cat caught the mouse\n나는 학교에 간다\nI love cats\n";
   write("text", text);
-  const Result trained = run("tokenize train --input text --vocab-size 60 --out t.model");
+  const CommandResult trained = run("tokenize train --input text --vocab-size 60 --out t.model");
   EXPECT_EQ(trained.code, 0) << trained.err;
   expect_parts(trained.out, {"t.model: sentencepiece tokenizer of "});
 
   const std::string lines = "the mouse caught the cat\n\n나는 학교에 간다\n";
-  const Result pieces = run("tokenize t.model", lines), ids = run("tokenize --ids t.model", lines);
+  const CommandResult pieces = run("tokenize t.model", lines), ids = run("tokenize --ids t.model", lines);
   expect_parts(pieces.out, {"▁the"});
   EXPECT_EQ(ids.out.find_first_not_of("0123456789 \n"), std::string::npos) << ids.out;
   EXPECT_EQ(run("tokenize t.model --decode", pieces.out).out, lines);
@@ -189,11 +138,11 @@ TEST_F(Command, TokenizeGoesThereAndBack) {
 
 TEST_F(Command, EvaluateComparesFiles) {
   write("ref", "the cat sat on the mat\nhello there general\n");
-  const Result same = run("evaluate --reference ref --chrf", read("ref"));
+  const CommandResult same = run("evaluate --reference ref --chrf", read("ref"));
   EXPECT_EQ(same.code, 0) << same.err;
   expect_parts(same.out, {"BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:", " = 100.00 ", "\nchrF2|"});
   write("hyp", "The cat sat on a mat\nhello there general\n");
-  const Result lower = run("evaluate --hypothesis hyp --reference ref ref --lowercase --tokenize char");
+  const CommandResult lower = run("evaluate --hypothesis hyp --reference ref ref --lowercase --tokenize char");
   expect_parts(lower.out, {"nrefs:2|case:lc", "tok:char"});
   EXPECT_EQ(lower.out.find("chrF"), std::string::npos);
 
@@ -208,7 +157,7 @@ TEST_F(Command, AClosedPipeEndsQuietly) {
   ASSERT_EQ(run("tokenize train --input text --words --out v.txt").code, 0);
   std::string many;
   for (int i = 0; i < 100000; ++i) many += "a b a b\n";
-  const Result r = run("tokenize v.txt", many, "| head -n 1");
+  const CommandResult r = run("tokenize v.txt", many, "| head -n 1");
   EXPECT_EQ(r.out, "a b a b\n");
   EXPECT_EQ(r.err, "");
 }
@@ -217,7 +166,7 @@ TEST_F(Command, AFullDiskIsAnError) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP();
   write("text", "a b\n");
   ASSERT_EQ(run("tokenize train --input text --words --out v.txt").code, 0);
-  const Result r = run("tokenize v.txt > /dev/full", "a b\n");
+  const CommandResult r = run("tokenize v.txt > /dev/full", "a b\n");
   EXPECT_EQ(r.code, 1);
   expect_parts(r.err, {"standard output"});
 }

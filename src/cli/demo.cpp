@@ -1,0 +1,23 @@
+// transformer demo: trains a small translator from nothing and shows what it can do.
+#include <memory>
+
+#include "cli/compute.h"
+#include "cli/flags.h"
+#include "cli/stop.h"
+#include "cli/verbs.h"
+#include "transformer/explain/demo.h"
+
+namespace transformer::cli {
+
+void add_demo(CLI::App& app) {
+  CLI::App* verb = app.add_subcommand("demo", "learn to translate English into Korean in three minutes, without any data");
+  auto options = std::make_shared<DemoOptions>();
+  auto compute = std::make_shared<ComputeConfig>(ComputeConfig{.precision = Precision::bfloat16});
+  add_settings(*verb, *options, *compute);
+  verb->callback([=] {
+    Context ctx(compute->context(1));
+    run_demo(ctx, *options, stop_on_signals());
+  });
+}
+
+}  // namespace transformer::cli

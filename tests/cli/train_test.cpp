@@ -1,0 +1,188 @@
+// `transformer train translate` as its user meets it: killed, stopped, given other data, given nonsense.
+#include <fcntl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "cli/command.h"
+#include "transformer/text/toy_corpus.h"
+
+namespace transformer::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+class Train : public Command {
+ protected:
+  Train() {
+    std::string source, target;
+    for (const ToyPair& p : ToyCorpus(400).training()) source += p.source + "\n", target += p.target + "\n";
+    write("train.en", source), write("train.ko", target);
+    std::string few_sources, few_targets;
+    for (const ToyPair& p : ToyCorpus(60).testing()) few_sources += p.source + "\n", few_targets += p.target + "\n";
+    write("valid.en", few_sources), write("valid.ko", few_targets);
+  }
+
+  static std::vector<std::string> arguments(const std::string& folder) {
+    return {"train",
+            "translate",
+            "--source",
+            "train.en",
+            "--target",
+            "train.ko",
+            "--valid-source",
+            "valid.en",
+            "--valid-target",
+            "valid.ko",
+            "--vocab-size",
+            "200",
+            "--d-model",
+            "32",
+            "--num-heads",
+            "2",
+            "--d-ff",
+            "48",
+            "--num-layers",
+            "1",
+            "--max-tokens",
+            "400",
+            "--lr",
+            "0.01",
+            "--warmup-updates",
+            "20",
+            "--max-epoch",
+            "12",
+            "--save-interval-updates",
+            "5",
+            "--threads",
+            "2",
+            "--average",
+            "3",
+            "--save-dir",
+            folder};
+  }
+  static std::string words(const std::vector<std::string>& list) {
+    std::string text;
+    for (const std::string& word : list) text += word + " ";
+    return text;
+  }
+
+  // Starts the command in the background; its messages go to the file `log`.
+  pid_t start(const std::vector<std::string>& list) const {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    std::vector<char*> argv{const_cast<char*>("transformer")};
+    for (const std::string& word : list) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    if (chdir(folder_.path().c_str()) != 0) _exit(126);
+    const int log = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    dup2(log, STDERR_FILENO), dup2(log, STDOUT_FILENO);
+    execv(TRANSFORMER_COMMAND, argv.data());
+    _exit(127);
+  }
+
+  // Every file of a folder that a run with the same settings must reproduce.
+  std::map<std::string, std::string> model_files(const std::string& folder) const {
+    std::map<std::string, std::string> out;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / folder))
+      if (entry.path().extension() == ".safetensors" || entry.path().extension() == ".model") {
+        const std::string name = fs::relative(entry.path(), folder_ / folder).string();
+        out[name] = read(folder + "/" + name);
+      }
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_F(Train, KilledTenTimesEndsWithTheSameBits) {
+  const auto begin = Clock::now();
+  ASSERT_EQ(run(words(arguments("straight"))).code, 0) << read("stderr");
+  const double whole = std::chrono::duration<double>(Clock::now() - begin).count();
+  std::mt19937 random(20170612);
+  int killed = 0;
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = start(arguments("killed"));
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution(0.0, whole / 5)(random)));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    killed += WIFSIGNALED(status) ? 1 : 0;
+  }
+  EXPECT_GE(killed, 8);  // it was not through before
+  ASSERT_EQ(run(words(arguments("killed"))).code, 0) << read("stderr");
+  const auto expected = model_files("straight"), got = model_files("killed");
+  EXPECT_GT(expected.size(), 6U);
+  for (const auto& [name, bytes] : expected) {
+    ASSERT_TRUE(got.contains(name)) << name;
+    EXPECT_TRUE(got.at(name) == bytes) << name << " differs";
+  }
+  EXPECT_EQ(got.size(), expected.size());
+}
+
+TEST_F(Train, AskedToStopItSavesAndSaysHowToGoOn) {
+  ASSERT_EQ(run(words(arguments("straight"))).code, 0) << read("stderr");
+  for (const int signal : {SIGTERM, SIGINT}) {
+    const pid_t child = start(arguments("stopped"));
+    for (int i = 0; i < 2000 && read("log").find("model: ") == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    kill(child, signal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    if (read("log").find("finished after") == std::string::npos)
+      expect_parts(read("log"), {"stopped after step", "Run the same command again"});
+  }
+  ASSERT_EQ(run(words(arguments("stopped"))).code, 0);
+  EXPECT_EQ(model_files("straight"), model_files("stopped"));
+}
+
+TEST_F(Train, OtherDataVocabularyOrArchitectureIsRefusedByName) {
+  auto with = [](std::initializer_list<std::string> more) {
+    std::vector<std::string> list = arguments("model");
+    list.insert(list.end(), {"--max-update", "12"});
+    list.insert(list.end(), more);
+    return words(list);
+  };
+  ASSERT_EQ(run(with({})).code, 0) << read("stderr");
+  const auto before = model_files("model");
+  expect_failure(with({"--d-model", "64"}), "architecture.d_model: 32 in the checkpoint, 64 now");
+  expect_failure(with({"--vocab-size", "220"}), "vocabulary.vocab_size: 200 in the checkpoint, 220 now");
+  expect_failure(with({"--max-tokens", "300"}), "data.max_tokens: 400 in the checkpoint, 300 now");
+  expect_failure(with({"--seed", "9"}), "training.seed: 1 in the checkpoint, 9 now");
+  const std::string text = read("train.en");
+  write("train.en", "A cat sleeps" + text.substr(text.find('\n')));
+  expect_failure(with({}), "data.training_fingerprint");
+  write("train.en", text);
+  EXPECT_EQ(model_files("model"), before);
+  EXPECT_EQ(run(with({})).code, 0);
+}
+
+TEST_F(Train, BadInputIsNamedAndNothingIsWritten) {
+  auto with = [](std::initializer_list<std::string> more) {
+    std::vector<std::string> list = arguments("model");
+    list.insert(list.end(), more);
+    return words(list);
+  };
+  expect_failure(with({"--source", "none.en"}), "none.en");
+  expect_failure(with({"--valid-target", "none.ko"}), "none.ko");
+  write("short.ko", "하나\n둘\n");
+  expect_failure(with({"--target", "short.ko"}), "short.ko");
+  write("empty", "");
+  expect_failure(with({"--source", "empty", "--target", "empty"}), "empty");
+  expect_failure(with({"--save-dir", "train.en/inside"}), "train.en/inside");
+  expect_failure(with({"--save-dir", "/proc/model"}), "/proc/model");
+  expect_failure(with({"--vocab-size", "5"}), "vocab_size");
+  expect_failure(with({"--num-heads", "5"}), "5");
+  expect_failure(with({"--max-tokens", "3"}), "3");
+  EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
+}
+
+}  // namespace transformer::test
