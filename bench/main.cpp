@@ -115,7 +115,12 @@ void parse(int argc, char** argv, int from, const Arguments& known) {
       for (const auto& [name, variable] : known) names.append(names.empty() ? "" : ", ").append(name);
       fail("bench", "unknown argument '{}', or one without its value: expected 'translate' in front, or {}", argv[i], names);
     }
-    std::visit([text = argv[i + 1]](auto* variable) { std::istringstream(text) >> *variable; }, found->second);
+    const std::string text = argv[i + 1];
+    const auto set = [&]<class T>(T* variable) {
+      if constexpr (std::is_same_v<T, std::string>) *variable = text;
+      else if (std::istringstream in(text); !(in >> *variable) || !in.eof()) fail("bench", "{}: '{}' is not a number", argv[i], text);
+    };
+    std::visit(set, found->second);
   }
 }
 
@@ -135,6 +140,7 @@ int main(int argc, char** argv) try {
            {"--attention-dropout", &o.attention_dropout},
            {"--ffn-dropout", &o.ffn_dropout},
            {"--keep-batches", &o.keep_batches},
+           {"--peer-modes", &o.peer_modes},
            {"--json", &o.json}});
     translate_bench(o);
     return 0;

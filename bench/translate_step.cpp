@@ -110,6 +110,8 @@ float TranslateStep::run(std::size_t batch) {
 }
 
 void translate_bench(const TranslateOptions& options) {
+  if (options.batches < 1 || options.rounds < 1)
+    fail("bench", "{} batches, {} rounds: expected at least one", options.batches, options.rounds);
   const TranslateData data = make_data(options);
   const double tokens = static_cast<double>(data.tokens);
   std::printf(
@@ -121,6 +123,9 @@ void translate_bench(const TranslateOptions& options) {
   const std::string path = options.keep_batches.empty()
       ? (fs::temp_directory_path() / fmt::format("transformer-bench-{}.jsonl", static_cast<std::uint64_t>(seconds() * 1e6))).string()
       : options.keep_batches;
+  const std::shared_ptr<void> remove_at_end(nullptr, [&](void*) {
+    if (options.keep_batches.empty()) std::remove(path.c_str());
+  });
   if (peers_enabled() || !options.keep_batches.empty()) write_batches(data, path);
   json report{{"threads", options.threads}, {"batches", data.batches.size()}, {"tokens", data.tokens}, {"build", TRANSFORMER_BUILD_TYPE}};
   for (const DType dtype : {DType::float32, DType::bfloat16}) {
@@ -131,8 +136,10 @@ void translate_bench(const TranslateOptions& options) {
     if (peers_enabled()) {  // between two measurements of ours, so that all see the same machine
       peers = run_peer(
           "torch_translate.py",
-          fmt::format("--batches '{}' --threads {} --dtypes {} --rounds {} --vocabulary {} --attention-dropout {} --ffn-dropout {}", path,
-                      options.threads, name, options.rounds, data.vocabulary, options.attention_dropout, options.ffn_dropout));
+          fmt::format(
+              "--batches '{}' --threads {} --modes {} --dtypes {} --rounds {} --vocabulary {} --attention-dropout {} --ffn-dropout {}",
+              path, options.threads, options.peer_modes, name, options.rounds, data.vocabulary, options.attention_dropout,
+              options.ffn_dropout));
       measure(options, data, dtype, times);
     }
     std::vector<double> typical;
@@ -147,7 +154,6 @@ void translate_bench(const TranslateOptions& options) {
     }
     report[name] = {{"ms_per_batch", ms}, {"tokens_per_s", rate}, {"peers", peers}};
   }
-  if (options.keep_batches.empty()) std::remove(path.c_str());
   if (!peers_enabled())
     std::printf("\nBeside PyTorch: set TRANSFORMER_PEER_PYTHON to a python3 that has torch (see bench/peers/README.md).\n");
   std::printf("\n%s\n", report.dump().c_str());

@@ -16,7 +16,8 @@ struct TranslateOptions {
   int batches = 12, rounds = 3, threads = 2;
   float attention_dropout = 0.1F, ffn_dropout = 0.1F;
   std::string keep_batches;  // where to leave the file of batches; empty: it is removed
-  std::string json;          // where to write the figures
+  std::string peer_modes = "eager compile";
+  std::string json;  // where to write the figures
 };
 
 struct TranslateData {
