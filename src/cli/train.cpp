@@ -57,7 +57,7 @@ struct Translate {
   SeedConfig seed;
 
   void run() const {
-    if (training.save_dir.empty()) fail("train translate", "--save-dir is missing: the folder for the model");
+    check(training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     TranslateTask task(ctx, data, model, latest_checkpoint(training.save_dir));
     say_what_was_read("training", task.training_report());

@@ -1,6 +1,7 @@
 #include "transformer/train/trainer.h"
 
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -64,6 +65,8 @@ bool smaller_is_better(std::string_view metric) {
   return metric == "loss" || metric == "perplexity" || metric == "mse" || metric == "mae" || metric == "bits_per_byte";
 }
 
+}  // namespace
+
 void check(const TrainConfig& c) {
   if (c.save_dir.empty()) fail("train", "save_dir is missing: expected a folder for the model and the state of training");
   if (c.max_epoch < 0 || c.max_update < 0)
@@ -79,17 +82,11 @@ void check(const TrainConfig& c) {
     fail("train", "average, patience, log_interval and max_bad_updates are {}, {}, {} and {}: expected 0, 0, 1 and 1 or more", c.average,
          c.patience, c.log_interval, c.max_bad_updates);
   if (c.lr_scheduler == Schedule::Kind::cosine && c.max_update == 0) fail("train", "the cosine schedule needs max_update, where it ends");
-}
-
-fs::path prepared(const TrainConfig& config) {
-  check(config);
   std::error_code error;
-  fs::create_directories(config.save_dir, error);
-  if (error) fail(config.save_dir, "cannot make the folder: {}", error.message());
-  return config.save_dir;
+  fs::create_directories(c.save_dir, error);
+  if (error) fail(c.save_dir, "cannot make the folder: {}", error.message());
+  if (access(c.save_dir.c_str(), W_OK) != 0) fail(c.save_dir, "cannot be written to: {}", std::generic_category().message(errno));
 }
-
-}  // namespace
 
 struct Trainer::State {
   Context& ctx;
@@ -118,7 +115,7 @@ struct Trainer::State {
   double loss_sum = 0.0, targets = 0.0, tokens = 0.0, gradient_norm = 0.0, since = 0.0;
 
   State(Context& c, Task& t, const TrainConfig& settings, const std::atomic<bool>* stop_flag)
-      : ctx(c), task(t), config(settings), stop(stop_flag), folder(prepared(settings)), lock(folder), checkpoints(folder),
+      : ctx(c), task(t), config(settings), stop(stop_flag), folder((check(settings), settings.save_dir)), lock(folder), checkpoints(folder),
         parameters(t.parameters()),
         adam(c, parameters,
              {.beta1 = settings.adam_beta1, .beta2 = settings.adam_beta2, .eps = settings.adam_eps, .weight_decay = settings.weight_decay},

@@ -87,6 +87,10 @@ struct TrainResult {
   Metrics average = {};              // what the averaged model measured, when asked for
 };
 
+// Error when settings make no sense, or when the folder cannot be made or written to. Trainer does this too; do it first where
+// making the task takes long.
+void check(const TrainConfig& config);
+
 // The newest complete checkpoint of an earlier run in this folder: what a Trainer there goes on from.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& folder);
 
