@@ -35,7 +35,8 @@ struct DropoutArgs {
 };
 
 struct AttentionArgs {
-  Sequences queries = {}, keys = {};  // same count; keys longer than queries: the queries are the last positions
+  // Same count; keys longer than queries: the queries are the last positions. Keys may have gaps or be scattered (forward only).
+  Sequences queries = {}, keys = {};
   std::int64_t heads = 1, kv_heads = 1, head_dim = 1;
   float scale = 1.0F;
   bool causal = false;        // query i of n sees keys j ≤ i + (keys - queries)

@@ -27,7 +27,8 @@ Sequences Sequences::uniform(std::int64_t count, std::int64_t length) {
 Sequences Sequences::with_gaps(std::vector<std::int64_t> begins, std::vector<std::int64_t> lengths, std::int64_t total) {
   if (begins.size() != lengths.size())
     fail("Sequences", "{} begins and {} lengths were given: expected as many", begins.size(), lengths.size());
-  Data data{.begins = std::move(begins), .lengths = std::move(lengths), .total = total};
+  Data data;
+  data.begins = std::move(begins), data.lengths = std::move(lengths), data.total = total;
   std::int64_t end = 0;
   for (std::size_t i = 0; i < data.begins.size(); ++i) {
     const std::int64_t begin = data.begins[i], n = data.lengths[i];
@@ -38,6 +39,19 @@ Sequences Sequences::with_gaps(std::vector<std::int64_t> begins, std::vector<std
     data.longest = std::max(data.longest, n);
   }
   data.packed &= end == total;
+  Sequences sequences;
+  sequences.data_ = std::make_shared<const Data>(std::move(data));
+  return sequences;
+}
+
+Sequences Sequences::scattered(std::vector<std::int64_t> rows, std::vector<std::int64_t> lengths, std::int64_t total) {
+  Data data = *Sequences(lengths).data_;
+  if (data.total != static_cast<std::int64_t>(rows.size())) fail("Sequences", "{} rows given for {} tokens", rows.size(), data.total);
+  for (std::int64_t row : rows)
+    if (row < 0 || row >= total) fail("Sequences", "row {} given of {}", row, total);
+  data.rows = std::move(rows);
+  data.total = total;
+  data.packed = false;
   Sequences sequences;
   sequences.data_ = std::make_shared<const Data>(std::move(data));
   return sequences;

@@ -10,71 +10,55 @@
 namespace transformer {
 namespace {
 
-constexpr std::int64_t smallest_capacity = 16;
+constexpr std::int64_t smallest_capacity = 64;
 
-// Rows of the tensor that holds the slots: a power of two, so that batches of other sizes find its memory again. What lies
-// behind the last slot is never touched.
-std::int64_t tensor_rows(std::int64_t slots, std::int64_t capacity) {
-  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(slots * capacity)));
-}
-
-// Appends begin, begin + 1, … begin + count - 1.
-void push_range(std::vector<std::int64_t>& rows, std::int64_t begin, std::int64_t count) {
-  rows.resize(rows.size() + static_cast<std::size_t>(count));
-  std::iota(rows.end() - count, rows.end(), begin);
+// first, first + 1, … first + count - 1
+std::vector<std::int64_t> range(std::int64_t first, std::int64_t count) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(count));
+  std::iota(rows.begin(), rows.end(), first);
+  return rows;
 }
 
 }  // namespace
 
-KVCache::KVCache(std::int64_t rows) : slot_count_(rows) {
+KVCache::KVCache(std::int64_t rows) {
   if (rows < 0) fail("KVCache", "{} rows asked for: expected 0 or more", rows);
-  push_range(slots_, 0, rows);
+  places_.resize(static_cast<std::size_t>(rows));
   lengths_.assign(static_cast<std::size_t>(rows), 0);
 }
 
-void KVCache::resize(Context& ctx, std::int64_t slots, std::int64_t capacity) {
-  std::vector<std::int64_t> from, to;
-  for (std::int64_t row = 0; row < rows(); ++row) {
-    const std::int64_t slot = slots_[static_cast<std::size_t>(row)], length = lengths_[static_cast<std::size_t>(row)];
-    push_range(from, slot * capacity_, length);
-    push_range(to, slot * capacity, length);
-  }
-  for (LayerCache& layer : layers_) {
-    if (!layer.self.defined()) continue;
-    Tensor larger = Tensor::empty(ctx, {tensor_rows(slots, capacity), layer.self.cols()}, layer.self.dtype());
-    copy_rows(ctx, layer.self, from, larger, to);
-    layer.self = larger;
-  }
-  slot_count_ = slots, capacity_ = capacity;
-}
-
-void KVCache::reorder(Context& ctx, std::span<const std::int64_t> parents) {
-  const auto count = static_cast<std::int64_t>(parents.size());
-  std::vector<char> taken(static_cast<std::size_t>(std::max(slot_count_, count)), 0);
-  std::vector<std::int64_t> slots(parents.size(), -1), lengths;
-  // The first child of a parent goes on in its slot.
+void KVCache::reorder(Context&, std::span<const std::int64_t> parents) {
+  std::vector<std::vector<std::int64_t>> places;
+  std::vector<std::int64_t> lengths;
   for (std::size_t i = 0; i < parents.size(); ++i) {
     if (parents[i] < 0 || parents[i] >= rows()) fail("KVCache", "row {} is to go on from row {} of {}", i, parents[i], rows());
-    const auto parent = static_cast<std::size_t>(parents[i]);
-    lengths.push_back(lengths_[parent]);
-    char& slot = taken[static_cast<std::size_t>(slots_[parent])];
-    if (!slot) slots[i] = slots_[parent];
-    slot = 1;
+    places.push_back(places_[static_cast<std::size_t>(parents[i])]);
+    lengths.push_back(lengths_[static_cast<std::size_t>(parents[i])]);
   }
-  if (count > slot_count_) resize(ctx, count, capacity_);
-  // The others get a free slot and a copy.
-  std::vector<std::int64_t> from, to;
-  std::int64_t free = 0;
-  for (std::size_t i = 0; i < parents.size(); ++i) {
-    if (slots[i] >= 0) continue;
-    while (taken[static_cast<std::size_t>(free)]) ++free;
-    slots[i] = free++;
-    push_range(from, slot_begin(parents[i]), lengths[i]);
-    push_range(to, slots[i] * capacity_, lengths[i]);
+  places_ = std::move(places), lengths_ = std::move(lengths);
+}
+
+void KVCache::make_room(Context& ctx, std::int64_t tokens) {
+  if (used_ + tokens <= capacity_) return;
+  // Tokens that some row still has, in the order of the rows: what is read together then lies together.
+  std::vector<std::int64_t> moved(static_cast<std::size_t>(capacity_), -1), live;
+  for (auto& places : places_) {
+    for (std::int64_t& place : places) {
+      std::int64_t& to = moved[static_cast<std::size_t>(place)];
+      if (to < 0) to = static_cast<std::int64_t>(live.size()), live.push_back(place);
+      place = to;
+    }
   }
-  for (LayerCache& layer : layers_)
-    if (layer.self.defined() && !from.empty()) copy_rows(ctx, layer.self, from, layer.self, to);
-  slots_ = std::move(slots), lengths_ = std::move(lengths);
+  used_ = static_cast<std::int64_t>(live.size());
+  // At least as many free as used, so that this is rare; a power of two, so that batches of other sizes find the memory again.
+  capacity_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(smallest_capacity, 2 * (used_ + tokens)))));
+  const std::vector<std::int64_t> to = range(0, used_);
+  for (LayerCache& layer : layers_) {
+    if (!layer.self.defined()) continue;
+    Tensor next = Tensor::empty(ctx, {capacity_, layer.self.cols()}, layer.self.dtype());
+    copy_rows(ctx, layer.self, live, next, to);
+    layer.self = next;
+  }
 }
 
 void KVCache::begin(Context& ctx, const Sequences& tokens, std::int64_t layers) {
@@ -83,31 +67,33 @@ void KVCache::begin(Context& ctx, const Sequences& tokens, std::int64_t layers) 
   if (layers_.empty()) layers_.resize(static_cast<std::size_t>(layers));
   if (layers != static_cast<std::int64_t>(layers_.size()))
     fail("KVCache", "a stack of {} layers uses a cache of {}: one cache belongs to one stack", layers, layers_.size());
-  std::vector<std::int64_t> after = lengths_, begins;
-  std::int64_t longest = 0;
-  for (std::int64_t row = 0; row < rows(); ++row) longest = std::max(longest, after[static_cast<std::size_t>(row)] += tokens.length(row));
-  if (longest > capacity_) {
-    std::int64_t capacity = std::max(capacity_, smallest_capacity);
-    while (capacity < longest) capacity *= 2;
-    resize(ctx, slot_count_, capacity);
-  }
-  new_rows_.clear();
+  make_room(ctx, tokens.total());
+  std::vector<std::int64_t> all, lengths;
   for (std::int64_t row = 0; row < rows(); ++row) {
-    begins.push_back(slot_begin(row));
-    push_range(new_rows_, begins.back() + lengths_[static_cast<std::size_t>(row)], tokens.length(row));
+    const auto& places = places_[static_cast<std::size_t>(row)];
+    all.insert(all.end(), places.begin(), places.end());
+    for (std::int64_t i = 0; i < tokens.length(row); ++i) all.push_back(used_ + tokens.begin(row) + i);
+    lengths.push_back(static_cast<std::int64_t>(places.size()) + tokens.length(row));
   }
-  keys_ = Sequences::with_gaps(std::move(begins), std::move(after), tensor_rows(slot_count_, capacity_));
+  keys_ = Sequences::scattered(std::move(all), std::move(lengths), capacity_);
 }
 
 void KVCache::append(Context& ctx, LayerCache& layer, const Tensor& kv) {
-  if (!layer.self.defined()) layer.self = Tensor::empty(ctx, {tensor_rows(slot_count_, capacity_), kv.cols()}, kv.dtype());
-  std::vector<std::int64_t> from;
-  push_range(from, 0, kv.rows());
-  copy_rows(ctx, kv, from, layer.self, new_rows_);
+  if (!layer.self.defined()) layer.self = Tensor::empty(ctx, {capacity_, kv.cols()}, kv.dtype());
+  Tensor to = layer.self.row_block(used_, kv.rows());
+  copy_into(ctx, kv, to);
 }
 
 void KVCache::commit() {
-  for (std::int64_t row = 0; row < rows(); ++row) lengths_[static_cast<std::size_t>(row)] = keys_.length(row);
+  for (std::int64_t row = 0; row < rows(); ++row) {
+    auto& places = places_[static_cast<std::size_t>(row)];
+    std::int64_t& length = lengths_[static_cast<std::size_t>(row)];
+    const auto added = keys_.rows().subspan(static_cast<std::size_t>(keys_.begin(row) + length),
+                                            static_cast<std::size_t>(keys_.length(row) - length));
+    places.insert(places.end(), added.begin(), added.end());
+    length = keys_.length(row);
+    used_ += static_cast<std::int64_t>(added.size());
+  }
 }
 
 }  // namespace transformer

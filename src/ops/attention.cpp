@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <initializer_list>
 #include <string_view>
 
 #include "ops/dropout_args.h"
@@ -51,10 +49,9 @@ void check_tokens(Context& ctx, std::string_view op, std::string_view name, cons
     fail(op, "{} {} has {} tokens, but its sequences have {}", name, t.shape(), t.rows(), sequences.total());
 }
 
-// A gradient of keys with gaps would hold rows that belong to no sequence.
-void check_gradient(std::string_view op, const Sequences& keys, std::initializer_list<std::reference_wrapper<const Tensor>> tensors) {
-  for (const Tensor& t : tensors)
-    if (!keys.packed() && has_gradient(t)) fail(op, "keys with gaps have no gradient: pack them, or compute under NoGradients");
+// Gradients of keys with gaps would hold rows that belong to no sequence, those of scattered ones would meet in one row.
+void check_gradient(std::string_view op, const Sequences& keys) {
+  if (!keys.packed()) fail(op, "keys with gaps have no gradient: pack them, or compute under NoGradients");
 }
 
 void check_dtype(std::string_view op, std::string_view name, const Tensor& t, const Tensor& q) {
@@ -114,7 +111,7 @@ Tensor attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v
   check_dtype("attention", "v", v, q);
   const Call call(ctx, q, k, v, options);
   if (!records(ctx, {q, k, v, options.bias, options.relative_bias})) return call.out;
-  check_gradient("attention", options.keys, {k, v});
+  check_gradient("attention", options.keys);
   return record(ctx, call.out, {q, k, v, options.bias, options.relative_bias}, [call](Context& ctx, const Tensor& dy, Slots& in) {
     const Tensor dq = like_if(ctx, in[0].needed(), call.q), dk = like_if(ctx, in[1].needed(), call.k),
                  dv = like_if(ctx, in[2].needed(), call.v);
@@ -152,7 +149,7 @@ Tensor cross_attention(Context& ctx, const Tensor& q, const Tensor& kv, const At
   check_dtype("cross_attention", "kv", kv, q);
   const Call call(ctx, q, kv.column_block(0, cols), kv.column_block(cols, cols), options);
   if (!records(ctx, {q, kv, options.bias, options.relative_bias})) return call.out;
-  check_gradient("cross_attention", options.keys, {kv});
+  check_gradient("cross_attention", options.keys);
   return record(ctx, call.out, {q, kv, options.bias, options.relative_bias},
                 [call, cols, shape = kv.shape()](Context& ctx, const Tensor& dy, Slots& in) {
     const Tensor dq = like_if(ctx, in[0].needed(), call.q);

@@ -25,6 +25,20 @@ TEST(Sequences, WithGaps) {
   expect_error([] { Sequences::with_gaps({1, 2}, {3}, 10); }, {"2 begins", "1 lengths"});
 }
 
+TEST(Sequences, Scattered) {
+  const Sequences s = Sequences::scattered({7, 0, 0, 3, 7}, {3, 0, 2}, 9);
+  EXPECT_FALSE(s.packed());
+  EXPECT_EQ(s.count(), 3);
+  EXPECT_EQ(s.total(), 9);
+  EXPECT_EQ(s.begin(2), 3);
+  EXPECT_EQ(s.length(2), 2);
+  EXPECT_EQ(s.longest(), 3);
+  EXPECT_EQ(s.rows()[3], 3);
+  EXPECT_TRUE(Sequences(std::vector<std::int64_t>{2}).rows().empty());
+  expect_error([] { Sequences::scattered({7, 9}, {2}, 9); }, {"row 9", "of 9"});
+  expect_error([] { Sequences::scattered({7}, {2}, 9); }, {"1 rows", "2 tokens"});
+}
+
 // Keys that lie anywhere give what they give one after the other.
 TEST(Sequences, AttentionOverKeysWithGaps) {
   Context ctx({.seed = 2});
@@ -42,6 +56,8 @@ TEST(Sequences, AttentionOverKeysWithGaps) {
     options.keys = Sequences::with_gaps(begins, lengths, 200);
     const Tensor got = cross_attention(ctx, q, kv, options);
     EXPECT_EQ(got.to_vector<float>(), want.to_vector<float>()) << queries;
+    options.keys = Sequences::scattered(from, lengths, 200);
+    EXPECT_EQ(cross_attention(ctx, q, kv, options).to_vector<float>(), want.to_vector<float>()) << queries;
   }
 }
 

@@ -13,20 +13,24 @@ class Sequences {
   Sequences() : Sequences(std::span<const std::int64_t>{}) {}
   explicit Sequences(std::span<const std::int64_t> lengths);  // one after the other; empty sequences are allowed
   static Sequences uniform(std::int64_t count, std::int64_t length);
-  // Sequence i is rows begins[i] … begins[i] + lengths[i] - 1 of `total`: rows between may belong to none. Keys that lie in
-  // a cache with room to grow, or the memory of those sentences that are still being translated.
+  // For the keys of attention only. Sequence i is rows begins[i] … begins[i] + lengths[i] - 1 of `total`, rows between may
+  // belong to none: the memory of those sentences that are still being translated.
   static Sequences with_gaps(std::vector<std::int64_t> begins, std::vector<std::int64_t> lengths, std::int64_t total);
+  // For the keys of attention only. The tokens of all sequences, one after the other, are these rows of `total`, in any order
+  // and also several times: hypotheses with a common beginning share it.
+  static Sequences scattered(std::vector<std::int64_t> rows, std::vector<std::int64_t> lengths, std::int64_t total);
 
   std::int64_t count() const { return static_cast<std::int64_t>(data_->lengths.size()); }
-  std::int64_t total() const { return data_->total; }  // rows of the tensor: tokens of all sequences, and the gaps
+  std::int64_t total() const { return data_->total; }  // rows of the tensor: tokens of all sequences, and what is none's
   std::int64_t longest() const { return data_->longest; }
   std::int64_t begin(std::int64_t i) const { return data_->begins[static_cast<std::size_t>(i)]; }
   std::int64_t length(std::int64_t i) const { return data_->lengths[static_cast<std::size_t>(i)]; }
-  bool packed() const { return data_->packed; }  // one after the other, without gaps
+  bool packed() const { return data_->packed; }                       // one after the other, without gaps
+  std::span<const std::int64_t> rows() const { return data_->rows; }  // scattered: of token begin(i) + j; else empty
 
  private:
   struct Data {
-    std::vector<std::int64_t> begins, lengths;
+    std::vector<std::int64_t> begins, lengths, rows;
     std::int64_t total = 0, longest = 0;
     bool packed = true;
   };

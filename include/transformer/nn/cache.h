@@ -7,8 +7,9 @@
 //   stack(ctx, {.x = next, .sequences = Sequences::uniform(rows, 1), .cache = &cache});        // they go on where they ended
 //   cache.reorder(ctx, parents);                                                               // beam search
 //
-// A sequence (row) lies in a slot of `capacity` tokens, with room to grow: when it is full all capacities double, so that
-// appending costs the same however long the sequence is.
+// All tokens lie in one pool, and a sequence (row) is the list of its tokens' places. So appending costs the same however long
+// a sequence is, reordering copies no keys or values, and the hypotheses of a beam share their common beginning. When the
+// pool is full, the tokens that are still in use move to one twice their size.
 
 #include <cstdint>
 #include <span>
@@ -20,9 +21,9 @@
 
 namespace transformer {
 
-// One layer's part: keys and values side by side, [rows, 2·kv_heads·head_dim].
+// One layer's part: keys and values side by side, [tokens, 2·kv_heads·head_dim].
 struct LayerCache {
-  Tensor self;    // of the tokens seen, by slot; made at the first use
+  Tensor self;    // the pool; made at the first use
   Tensor memory;  // of the encoder's output, computed once
 };
 
@@ -30,12 +31,12 @@ class KVCache {
  public:
   explicit KVCache(std::int64_t rows);
 
-  std::int64_t rows() const { return static_cast<std::int64_t>(slots_.size()); }
+  std::int64_t rows() const { return static_cast<std::int64_t>(places_.size()); }
   std::span<const std::int64_t> lengths() const { return lengths_; }  // tokens seen, by row
   bool has_memory() const { return !layers_.empty() && layers_.front().memory.defined(); }
 
-  // Row i becomes what row parents[i] is now; there may be fewer or more rows than before. Nothing is copied but for the
-  // second and further children of one parent. The encoder's keys and values stay as they are.
+  // Row i becomes what row parents[i] is now; there may be fewer or more rows than before. The encoder's keys and values
+  // stay as they are.
   void reorder(Context& ctx, std::span<const std::int64_t> parents);
 
   // --- for the stack: one call that appends tokens is begin, append in every layer, commit -------------------------------
@@ -46,14 +47,13 @@ class KVCache {
   void commit();                                                   // the new tokens count as seen
 
  private:
-  std::int64_t slot_begin(std::int64_t row) const { return slots_[static_cast<std::size_t>(row)] * capacity_; }
-  void resize(Context& ctx, std::int64_t slots, std::int64_t capacity);
+  void make_room(Context& ctx, std::int64_t tokens);
 
-  std::int64_t slot_count_ = 0, capacity_ = 0;
-  std::vector<std::int64_t> slots_, lengths_;  // by row
+  std::int64_t used_ = 0, capacity_ = 0;           // tokens of the pool
+  std::vector<std::vector<std::int64_t>> places_;  // in the pool, of each row's tokens
+  std::vector<std::int64_t> lengths_;              // by row
   std::vector<LayerCache> layers_;
   Sequences keys_;
-  std::vector<std::int64_t> new_rows_;  // of LayerCache::self, for each new token
 };
 
 }  // namespace transformer

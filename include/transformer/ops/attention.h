@@ -13,7 +13,7 @@ namespace transformer {
 struct AttentionOptions {
   // Where the sequences begin in q, and in k and v; the same count. A sequence may have more keys than queries (a
   // cache of earlier tokens): its queries are then the last positions. self_attention takes `queries` for both. Keys may
-  // have gaps (Sequences::with_gaps); k and v then have no gradient.
+  // have gaps or be scattered (Sequences); there are no gradients then.
   Sequences queries = {}, keys = {};
   std::int64_t heads = 1;
   std::int64_t kv_heads = 0;  // 0: as many as heads; fewer: head h reads key-value head h / (heads / kv_heads)

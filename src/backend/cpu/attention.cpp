@@ -28,9 +28,10 @@ struct Scratch {
   Block q, k, v;       // [rows, width] scaled, [head_dim, keys], [keys, width]
   Block scores, out;   // [rows, keys], [rows, width]
   float *factors, *max, *sum;
+  float* gathered;  // scattered keys or values [keys, head_dim], of any dtype
 
   static std::int64_t size(std::int64_t head_dim) {
-    return (2 * kRowBlock + 2 * kKeyBlock) * Padded(head_dim) + 2 * kRowBlock * kKeyBlock + kPad + 2 * kRowBlock;
+    return (2 * kRowBlock + 3 * kKeyBlock) * Padded(head_dim) + 2 * kRowBlock * kKeyBlock + kPad + 2 * kRowBlock;
   }
   Scratch(float* at, std::int64_t head_dim) : width(Padded(head_dim)) {
     auto take = [&](std::int64_t n) { return std::exchange(at, at + n); };
@@ -42,6 +43,7 @@ struct Scratch {
     factors = take(kRowBlock * kKeyBlock + kPad);
     max = take(kRowBlock);
     sum = take(kRowBlock);
+    gathered = take(kKeyBlock * width);
   }
 };
 
@@ -141,11 +143,11 @@ class Forward {
         float* o = s.out.data + r * s.width;
         for (std::int64_t c = 0; c < s.width; c += Lanes()) Store(hn::Mul(Load(o + c), hn::Set(DF(), shrink)), o + c);
       }
-      const T* v = v_ + (g.k_begin + keys.begin) * v_row_ + g.kv_head * d;
+      const auto [v, v_row] = rows_of(v_, v_row_, g, keys, s);
       if (m <= kFewRows) {
-        SumRows(s.scores, m, v, v_row_, n, d, s.out, any);
+        SumRows(s.scores, m, v, v_row, n, d, s.out, any);
       } else {
-        Pack(v, v_row_, n, d, 1.0F, s.v);
+        Pack(v, v_row, n, d, 1.0F, s.v);
         ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
           Gemm(count, d, seen, s.scores.from(first).scalars(), s.v, s.out.from(first), any);
         });
@@ -164,6 +166,17 @@ class Forward {
   }
 
  private:
+  // A block of keys or values of a group's head, and the distance of its rows: where they are, or gathered.
+  std::pair<const T*, std::int64_t> rows_of(const T* all, std::int64_t row, const Group& g, Range keys, Scratch& s) const {
+    const std::int64_t d = args_.head_dim, first = g.k_begin + keys.begin;
+    all += g.kv_head * d;
+    if (args_.keys.rows().empty()) return {all + first * row, row};
+    const std::int64_t* from = args_.keys.rows().data() + first;
+    T* to = reinterpret_cast<T*>(s.gathered);
+    for (std::int64_t j = 0; j < keys.end - keys.begin; ++j) std::copy_n(all + from[j] * row, d, to + j * d);
+    return {to, d};
+  }
+
   // Calls f(keys, dropout factors, distance of their rows) for every block of keys that the rows see, with the
   // finished scores in s.scores.
   template <class F>
@@ -173,11 +186,11 @@ class Forward {
     for (std::int64_t b = seen.begin / kKeyBlock; b * kKeyBlock < seen.end; ++b) {
       const Range keys{b * kKeyBlock, std::min(seen.end, (b + 1) * kKeyBlock)};
       const std::int64_t n = keys.end - keys.begin;
-      const T* k = k_ + (g.k_begin + keys.begin) * k_row_ + g.kv_head * d;
+      const auto [k, k_row] = rows_of(k_, k_row_, g, keys, s);
       if (rows.end - rows.begin <= kFewRows) {
-        DotRows(s.q, rows.end - rows.begin, k, k_row_, n, d, s.scores);
+        DotRows(s.q, rows.end - rows.begin, k, k_row, n, d, s.scores);
       } else {
-        PackTransposed(k, k_row_, n, d, s.k);
+        PackTransposed(k, k_row, n, d, s.k);
         ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
           Gemm(count, seen, d, s.q.from(first).scalars(), s.k, s.scores.from(first), false);
         });
