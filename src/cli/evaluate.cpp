@@ -1,8 +1,10 @@
-// transformer evaluate: how good translations are, by BLEU and chrF.
+// transformer evaluate: how good translations are, by BLEU and chrF; a file of them, or those that a model makes.
 #include <memory>
 
+#include "cli/compute.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
+#include "transformer/generate/translator.h"
 #include "transformer/text/bleu.h"
 #include "transformer/text/chrf.h"
 #include "transformer/text/lines.h"
@@ -12,12 +14,15 @@ namespace transformer::cli {
 namespace {
 
 struct EvaluateConfig {
+  std::string model = {};
+  std::string source = {};
   std::string hypothesis = "-";
   std::vector<std::string> reference = {};
   bool chrf = false;
 
   static void visit(auto& self, auto&& field) {
-    field("hypothesis", self.hypothesis, "translations, one a line; - is standard input");
+    field("source", self.source, "with MODEL: the text that it shall translate, one sentence a line");
+    field("hypothesis", self.hypothesis, "without MODEL: translations, one a line; - is standard input");
     field("reference", self.reference, "what they should be, one a line; several files are several right answers");
     field("chrf", self.chrf, "chrF beside BLEU");
   }
@@ -32,17 +37,30 @@ std::vector<std::string> read_all(const std::string& path) {
   return lines;
 }
 
-void evaluate(const EvaluateConfig& config, const BleuOptions& bleu, ChrfOptions chrf) {
+std::vector<std::string> translations(const EvaluateConfig& config, const SearchOptions& search, const ComputeConfig& compute) {
+  if (config.model.empty()) {
+    if (!config.source.empty()) throw CLI::ValidationError("--source is what a MODEL shall translate, but there is none");
+    return read_all(config.hypothesis);
+  }
+  if (config.source.empty()) throw CLI::RequiredError("--source");
+  const std::vector<std::string> sources = read_all(config.source);
+  Context ctx(compute.context());
+  return Translator::load(ctx, config.model).translate(ctx, sources, search);
+}
+
+void evaluate(const EvaluateConfig& config, const BleuOptions& bleu, ChrfOptions chrf, const SearchOptions& search,
+              const ComputeConfig& compute) {
   if (config.reference.empty()) throw CLI::RequiredError("--reference");
-  const std::vector<std::string> hypotheses = read_all(config.hypothesis);
+  const std::vector<std::string> hypotheses = translations(config, search, compute);
+  const std::string origin = config.model.empty() ? (config.hypothesis == "-" ? "standard input" : config.hypothesis) : config.source;
   std::vector<std::vector<std::string>> references;
   for (const std::string& path : config.reference) {
     references.push_back(read_all(path));
     if (references.back().size() != hypotheses.size())
-      fail(path, "has {} lines, but {} has {}: each line must be the reference of the same line there", references.back().size(),
-           config.hypothesis == "-" ? "standard input" : config.hypothesis, hypotheses.size());
+      fail(path, "has {} lines, but {} has {}: each line must be the reference of the same line there", references.back().size(), origin,
+           hypotheses.size());
   }
-  if (hypotheses.empty()) fail(config.hypothesis, "there is nothing to evaluate: no lines");
+  if (hypotheses.empty()) fail(origin, "there is nothing to evaluate: no lines");
   const auto streams = static_cast<std::int64_t>(references.size());
   fmt::print("{}\n", describe(corpus_bleu(hypotheses, references, bleu), bleu, streams));
   chrf.lowercase = bleu.lowercase;
@@ -56,8 +74,13 @@ void add_evaluate(CLI::App& app) {
   auto config = std::make_shared<EvaluateConfig>();
   auto bleu = std::make_shared<BleuOptions>();
   auto chrf = std::make_shared<ChrfOptions>();
-  add_settings(*verb, *config, *bleu, part(*chrf, {.prefix = "chrf", .without = {"lowercase"}}));
-  verb->callback([=] { evaluate(*config, *bleu, *chrf); });
+  auto search = std::make_shared<SearchOptions>();
+  auto compute = std::make_shared<ComputeConfig>();
+  verb->add_option("MODEL", config->model,
+                   "a translator's folder: translates --source and judges that; without it, --hypothesis is judged");
+  add_settings(*verb, *config, *bleu, part(*chrf, {.prefix = "chrf", .without = {"lowercase"}}),
+               part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}), *compute);
+  verb->callback([=] { evaluate(*config, *bleu, *chrf, *search, *compute); });
 }
 
 }  // namespace transformer::cli

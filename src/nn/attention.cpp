@@ -1,5 +1,7 @@
 #include "transformer/nn/attention.h"
 
+#include <numbers>
+
 #include "transformer/ops/attention.h"
 
 namespace transformer {
@@ -15,6 +17,9 @@ Attention::Attention(const StackConfig& c, bool is_cross)
   } else {
     qkv = Linear(c.d_model, {wide, narrow, narrow}, c.qkv_bias);
   }
+  // As torch.nn.MultiheadAttention, which takes Q, K and V for one matrix of 3·d rows: smaller scores in the beginning, without
+  // which a deep post-norm model learns to attend late or never.
+  for (Linear* projection : {&qkv, &q, &kv}) projection->weight.gain = std::numbers::sqrt2_v<float> / 2.0F;
 }
 
 Tensor Attention::operator()(Context& ctx, const Tensor& x, const AttentionCall& call) const {

@@ -14,12 +14,12 @@ Tensor fresh(Context& ctx, const Parameter& p) {
     case Init::ones: return Tensor::full(ctx, p.shape, 1.0F);
     case Init::normal: return random_normal(ctx, p.shape, 0.0F, p.deviation);
     case Init::xavier_uniform: {
-      // Each part of a fused matrix [out, in] is a matrix of its own: bound √(6 / (in + out)).
+      // Each part of a fused matrix [out, in] is a matrix of its own.
       Tensor t = Tensor::empty(ctx, p.shape);
       const std::vector<std::int64_t> whole{p.shape[0]};
       std::int64_t row = 0;
       for (std::int64_t rows : p.parts.empty() ? whole : p.parts) {
-        const float bound = std::sqrt(6.0F / static_cast<float>(rows + p.shape.back()));
+        const float bound = p.gain * std::sqrt(6.0F / static_cast<float>(rows + p.shape.back()));
         Tensor part = t.row_block(row, rows);
         fill_uniform(ctx, part, -bound, bound);
         row += rows;

@@ -24,6 +24,7 @@ struct Parameter {
   Shape shape;  // rank 0: the module does not have this parameter
   Init init = Init::zeros;
   float deviation = 0.02F;               // for Init::normal
+  float gain = 1.0F;                     // for Init::xavier_uniform: bound gain · √(6 / (in + out))
   std::vector<std::int64_t> parts = {};  // rows of fused matrices: Q | K | V; empty: one piece
   Tensor tensor = {};
 

@@ -1,0 +1,70 @@
+// `transformer translate` and `evaluate MODEL` with a model that was just trained.
+#include <algorithm>
+#include <sstream>
+
+#include "cli/command.h"
+#include "transformer/text/toy_corpus.h"
+
+namespace transformer::test {
+namespace {
+
+class Translate : public Command {
+ protected:
+  Translate() {
+    std::string source, target;
+    for (const ToyPair& p : ToyCorpus(300).training()) source += p.source + "\n", target += p.target + "\n";
+    write("train.en", source), write("train.ko", target);
+    const CommandResult r = run(
+        "train translate --source train.en --target train.ko --vocab-size 400 --d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 "
+        "--max-len 64 --max-update 20 --lr 0.01 --warmup-updates 5 --save-dir model");
+    EXPECT_EQ(r.code, 0) << r.err;
+  }
+};
+
+std::int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+}  // namespace
+
+TEST_F(Translate, OneLineOutForEachLineIn) {
+  std::string input;
+  for (int i = 0; i < 300; ++i) {
+    if (i % 7 == 0) input += "\n";
+    else if (i % 11 == 0) input += "broken \xff\xfe bytes\n";
+    else if (i % 13 == 0) input += std::string("a\0b", 3) + "\r\n";
+    else input += "The cat sees " + std::to_string(i) + "\n";
+  }
+  input += "no newline at the end";
+  const CommandResult whole = run("translate model --beam 2 --max-length-a 1 --max-length-b 4", input);
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  EXPECT_EQ(lines_of(whole.out), 301);
+  expect_parts(whole.err, {"UTF-8"});
+  const CommandResult chunks = run("translate model --beam 2 --max-length-a 1 --max-length-b 4 --chunk-lines 17", input);
+  EXPECT_EQ(chunks.out, whole.out);  // in order, however it is cut
+  std::istringstream lines(whole.out);
+  std::string line;
+  for (int i = 0; std::getline(lines, line); ++i)
+    if (i % 7 == 0 && i < 300) {
+      EXPECT_EQ(line, "") << "line " << i << " is empty in the input";
+    }
+}
+
+TEST_F(Translate, EvaluatesWhatItTranslates) {
+  write("src", "The cat sleeps\nI love cats\n"), write("ref", "고양이가 잔다\n나는 고양이를 사랑한다\n");
+  const CommandResult direct = run("evaluate model --source src --reference ref --beam 3");
+  EXPECT_EQ(direct.code, 0) << direct.err;
+  const CommandResult by_hand = run("translate model --beam 3 --input src --output hyp");
+  EXPECT_EQ(by_hand.code, 0) << by_hand.err;
+  EXPECT_EQ(run("evaluate --hypothesis hyp --reference ref").out, direct.out);
+  expect_failure("evaluate model --source src --reference train.ko", "train.ko");
+}
+
+TEST_F(Translate, SaysWhatIsWrong) {
+  expect_failure("translate nowhere", "nowhere", "x\n");
+  expect_failure("translate model --input none", "none");
+  expect_failure("translate model --output /proc/none --text x", "/proc/none");
+  expect_failure("translate model --beam 0 --text x", "beam");
+  write("model/model.safetensors", "broken");
+  expect_failure("translate model --text x", "model.safetensors");
+}
+
+}  // namespace transformer::test
