@@ -34,10 +34,10 @@ TokenizerPtr train_tokenizer(const Pairs& pairs) {
       {.vocab_size = vocabulary});
 }
 
-// "▁학교" → "학교": SentencePiece marks the beginning of a word.
+// "▁학교" → "학교": SentencePiece marks the beginning of a word. A mark on its own stays.
 std::string shown(const std::string& piece) {
   constexpr std::string_view mark = "▁";
-  return piece.starts_with(mark) ? piece.substr(mark.size()) : piece;
+  return piece.starts_with(mark) && piece.size() > mark.size() ? piece.substr(mark.size()) : piece;
 }
 
 AttentionPicture picture_of(const Tokenizer& tokenizer, const std::string& source, const Translation& translation) {

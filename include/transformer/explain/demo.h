@@ -13,7 +13,7 @@ namespace transformer {
 struct DemoOptions {
   std::string out = "demo";
   std::int64_t sentences = 100000;
-  std::int64_t updates = 1500;
+  std::int64_t updates = 1000;
 
   static void visit(auto& self, auto&& field) {
     field("out", self.out, "folder for the model and the picture; a demonstration that was stopped there goes on");
