@@ -81,6 +81,7 @@ class Train : public Command {
 
   // Starts the command in the background; its messages go to the file `log`.
   pid_t start(const std::vector<std::string>& list) const {
+    fs::remove(folder_ / "log");  // what is read there is this run's
     const pid_t child = fork();
     if (child != 0) return child;
     std::vector<char*> argv{const_cast<char*>("transformer")};
