@@ -7,6 +7,7 @@
 #include "transformer/explain/picture.h"      // pictures of attention
 #include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
 #include "transformer/io/toml.h"              // configuration files that people write
+#include "transformer/models/classic.h"       // a model's folder: load_transformer, save_transformer
 #include "transformer/models/presets.h"       // sizes that have a name
 #include "transformer/models/transformer.h"   // Transformer, Encoder
 #include "transformer/nn/stack.h"             // the layers, for models of your own
@@ -25,7 +26,11 @@
 #include "transformer/ops/rope.h"
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
+#include "transformer/text/bleu.h"  // BLEU as sacreBLEU computes it
+#include "transformer/text/chrf.h"
 #include "transformer/train/metrics_log.h"  // metrics.jsonl, metrics.csv, TensorBoard
 #include "transformer/train/optimizer.h"    // Adam, AdamW, clipping
 #include "transformer/train/progress.h"     // the live line
 #include "transformer/train/schedule.h"     // learning rates
+#include "transformer/train/trainer.h"      // Trainer: one loop for every Task
+#include "transformer/train/translate.h"    // training a translator from parallel text
