@@ -24,9 +24,9 @@ struct Room {
   int level;
 };
 constexpr std::array rooms = {
-    Room{"core", 0},  Room{"backend", 1},  Room{"autograd", 2}, Room{"ops", 3},    Room{"nn", 4},
-    Room{"io", 5},    Room{"text", 6},     Room{"vision", 6},   Room{"series", 6}, Room{"models", 7},
-    Room{"generate", 8}, Room{"train", 9}, Room{"explain", 10}, Room{"serve", 11}, Room{"cli", 12},
+    Room{"core", 0},     Room{"backend", 1}, Room{"autograd", 2}, Room{"ops", 3},    Room{"nn", 4},
+    Room{"io", 5},       Room{"text", 6},    Room{"vision", 6},   Room{"series", 6}, Room{"models", 7},
+    Room{"generate", 8}, Room{"train", 9},   Room{"explain", 10}, Room{"serve", 11}, Room{"cli", 12},
 };
 constexpr int roof = 13;  // headers of no room, such as transformer/transformer.h: they may include all, none may include them
 
