@@ -7,7 +7,6 @@ weights, label smoothing 0.1, gradients clipped to norm 1, fused AdamW. Every va
 """
 
 import argparse
-import ctypes
 import json
 import math
 import statistics
@@ -17,6 +16,8 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from freed_memory import keep_freed_memory
 
 VOCABULARY, D_MODEL, HEADS, D_FF, LAYERS, DROPOUT, SMOOTHING = 32000, 512, 8, 2048, 6, 0.1, 0.1
 PAIRS, LENGTH = 16, 32
@@ -92,18 +93,6 @@ class Transformer(nn.Module):
             x = layer(x, memory)
         logits = F.linear(x.flatten(0, 1), self.embedding.weight)
         return F.cross_entropy(logits, labels.flatten(), label_smoothing=SMOOTHING)
-
-
-def keep_freed_memory():
-    """Lets glibc reuse large blocks instead of returning them to the system: a fifth of the step would be page faults."""
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-        trim_threshold, top_pad, mmap_max = -1, -2, -4  # malloc.h
-        libc.mallopt(mmap_max, 0)
-        libc.mallopt(trim_threshold, 2**31 - 1)
-        libc.mallopt(top_pad, 2**28)
-    except (OSError, AttributeError):
-        pass  # another C library: its own habits
 
 
 def measure(mode: str, dtype: torch.dtype, warmup: int, steps: int):

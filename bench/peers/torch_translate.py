@@ -13,7 +13,6 @@ before the clock starts, and a C library told to keep freed memory.
 """
 
 import argparse
-import ctypes
 import json
 import math
 import statistics
@@ -23,6 +22,8 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from freed_memory import keep_freed_memory
 
 D_MODEL, HEADS, D_FF, LAYERS, SMOOTHING, PAD = 128, 4, 256, 4, 0.1, 0
 
@@ -130,18 +131,6 @@ def read_batches(path):
     if not batches:
         sys.exit(f"{path}: no batches")
     return batches, tokens, padding
-
-
-def keep_freed_memory():
-    """Lets glibc reuse large blocks instead of returning them to the system: a fifth of the step would be page faults."""
-    try:
-        libc = ctypes.CDLL("libc.so.6")
-        trim_threshold, top_pad, mmap_max = -1, -2, -4  # malloc.h
-        libc.mallopt(mmap_max, 0)
-        libc.mallopt(trim_threshold, 2**31 - 1)
-        libc.mallopt(top_pad, 2**28)
-    except (OSError, AttributeError):
-        pass  # another C library: its own habits
 
 
 def measure(mode: str, dtype: torch.dtype, batches, options):

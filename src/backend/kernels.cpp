@@ -3,6 +3,17 @@
 
 namespace transformer {
 
+Unary unary_of(Activation activation) {
+  switch (activation) {
+    case Activation::none: break;
+    case Activation::relu: return Unary::relu;
+    case Activation::gelu: return Unary::gelu;
+    case Activation::gelu_tanh: return Unary::gelu_tanh;
+    case Activation::silu: return Unary::silu;
+  }
+  fail("activation", "there is nothing to compute for activation {}", static_cast<int>(activation));
+}
+
 void Kernels::fill(Context&, float, Tensor&) { unsupported("fill"); }
 void Kernels::copy(Context&, const Tensor&, Tensor&) { unsupported("copy"); }
 void Kernels::add_to(Context&, const Tensor&, Tensor&) { unsupported("add_to"); }

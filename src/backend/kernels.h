@@ -16,6 +16,7 @@
 namespace transformer {
 
 enum class Unary : std::uint8_t { relu, gelu, gelu_tanh, silu, tanh, sigmoid, exp, log, sqrt, rsqrt, square, abs, neg, sin, cos };
+Unary unary_of(Activation activation);  // Error for none, which is no function to compute
 enum class Binary : std::uint8_t { add, sub, mul, div, max, min };
 enum class Reduction : std::uint8_t { sum, mean, max };
 

@@ -28,11 +28,6 @@ void say_what_was_read(const char* what, const PairReport& report) {
 }
 
 void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
-  auto shown = [](const Metrics& metrics) {
-    std::string text;
-    for (const auto& [name, value] : metrics) text += fmt::format(", {} {:.4g}", name, value);
-    return text;
-  };
   if (result.end == TrainResult::End::interrupted) {
     fmt::print(stderr, "stopped after step {}; everything is saved. Run the same command again to go on.\n", result.step);
     return;
@@ -40,8 +35,8 @@ void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
   const bool patience = result.end == TrainResult::End::no_improvement;
   fmt::print(stderr, "finished after {} steps, {} epochs{}\n", result.step, result.epoch,
              patience ? ": no better validation for a while" : "");
-  if (!result.best.empty()) fmt::print(stderr, "best model: {}, step {}{}\n", config.save_dir, result.best_step, shown(result.best));
-  if (!result.average.empty()) fmt::print(stderr, "averaged model: {}/average{}\n", config.save_dir, shown(result.average));
+  if (!result.best.empty()) fmt::print(stderr, "best model: {}, step {}, {}\n", config.save_dir, result.best_step, describe(result.best));
+  if (!result.average.empty()) fmt::print(stderr, "averaged model: {}/average, {}\n", config.save_dir, describe(result.average));
 }
 
 void train(Context& ctx, Task& task, const TrainConfig& config) {

@@ -51,14 +51,16 @@ void AtomicFile::commit() {
   if (const int file = std::exchange(file_, -1); close(file) != 0) fail_with("close");
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail_with("rename the new file to this name");
   temporary_.clear();
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-  if (const int directory = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); directory >= 0) {
-    const bool failed = fsync(directory) != 0 && errno != EINVAL && errno != ENOTSUP;  // not every file system can
-    const int error = errno;
-    close(directory);
-    errno = error;
-    if (failed) fail_with("sync the folder");
-  }
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return;  // not every file system lets a folder be opened, or synced
+  const bool failed = fsync(file) != 0 && errno != EINVAL && errno != ENOTSUP;
+  const int error = errno;
+  close(file);
+  if (failed) fail(folder.string(), "cannot sync the folder: {}", std::generic_category().message(error));
 }
 
 }  // namespace transformer

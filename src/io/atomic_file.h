@@ -26,4 +26,7 @@ class AtomicFile {
   int file_ = -1;
 };
 
+// A name that was given or taken in this folder is on the disk. Error when that fails.
+void sync_folder(const std::filesystem::path& folder);
+
 }  // namespace transformer

@@ -1,23 +1,16 @@
 #include "transformer/io/json.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
-#include <iterator>
 #include <string>
-#include <system_error>
 
 #include "io/atomic_file.h"
+#include "io/read_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
 
 nlohmann::json read_json(const std::filesystem::path& path) {
-  if (std::error_code ignored; std::filesystem::is_directory(path, ignored)) fail(path.string(), "cannot read: it is a folder");
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file) fail(path.string(), "cannot read: {}", std::generic_category().message(errno));
+  const std::string text = read_file(path);
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& e) {

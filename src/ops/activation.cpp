@@ -7,10 +7,10 @@
 namespace transformer {
 namespace {
 
-Tensor apply(Context& ctx, const char* op, Activation kind, Unary function, const Tensor& x) {
+Tensor apply(Context& ctx, const char* op, Activation kind, const Tensor& x) {
   check_float(ctx, op, "x", x);
   Tensor y = Tensor::like(ctx, x);
-  kernels(ctx).unary(ctx, function, x, y);
+  kernels(ctx).unary(ctx, unary_of(kind), x, y);
   // Relu's gradient can be told from its output, which the next op keeps anyway.
   const Tensor saved = kind == Activation::relu ? y : x.detach();
   return record(ctx, y, {x}, [saved, kind](Context& ctx, const Tensor& dy, Slots& in) {
@@ -22,10 +22,10 @@ Tensor apply(Context& ctx, const char* op, Activation kind, Unary function, cons
 
 }  // namespace
 
-Tensor relu(Context& ctx, const Tensor& x) { return apply(ctx, "relu", Activation::relu, Unary::relu, x); }
-Tensor gelu(Context& ctx, const Tensor& x) { return apply(ctx, "gelu", Activation::gelu, Unary::gelu, x); }
-Tensor gelu_tanh(Context& ctx, const Tensor& x) { return apply(ctx, "gelu_tanh", Activation::gelu_tanh, Unary::gelu_tanh, x); }
-Tensor silu(Context& ctx, const Tensor& x) { return apply(ctx, "silu", Activation::silu, Unary::silu, x); }
+Tensor relu(Context& ctx, const Tensor& x) { return apply(ctx, "relu", Activation::relu, x); }
+Tensor gelu(Context& ctx, const Tensor& x) { return apply(ctx, "gelu", Activation::gelu, x); }
+Tensor gelu_tanh(Context& ctx, const Tensor& x) { return apply(ctx, "gelu_tanh", Activation::gelu_tanh, x); }
+Tensor silu(Context& ctx, const Tensor& x) { return apply(ctx, "silu", Activation::silu, x); }
 
 Tensor activate(Context& ctx, Activation kind, const Tensor& x) {
   switch (kind) {

@@ -21,15 +21,6 @@ void check_linear(Context& ctx, const Tensor& x, const Tensor& weight, const Ten
     fail("linear", "bias {} does not fit weight {}: expected [{}]", bias.shape(), weight.shape(), weight.dim(0));
 }
 
-Unary as_unary(Activation a) {
-  switch (a) {
-    case Activation::relu: return Unary::relu;
-    case Activation::gelu: return Unary::gelu;
-    case Activation::gelu_tanh: return Unary::gelu_tanh;
-    default: return Unary::silu;
-  }
-}
-
 }  // namespace
 
 Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, float dropout) {
@@ -45,7 +36,7 @@ Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor&
   Tensor before = fused ? flat : Tensor::like(ctx, flat);
   kernels(ctx).matmul(ctx, as_matrix(x), w, before,
                       {.transpose_b = true, .bias = bias.detach(), .activation = fused ? activation : Activation::none});
-  if (!fused) kernels(ctx).unary(ctx, as_unary(activation), before, flat);
+  if (!fused) kernels(ctx).unary(ctx, unary_of(activation), before, flat);
   if (drop.p > 0.0F) kernels(ctx).dropout(ctx, flat, drop, flat);
   if (!recorded) return y;
 

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <system_error>
 
+#include "io/atomic_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
@@ -20,15 +21,6 @@ constexpr std::string_view prefix = "step-", temporary = ".incomplete-";
 
 [[noreturn]] void fail_with(const fs::path& path, const char* doing, int error) {
   fail(path.string(), "cannot {}: {}", doing, std::generic_category().message(error));
-}
-
-void sync_folder(const fs::path& folder) {
-  const int file = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file < 0) fail_with(folder, "open the folder", errno);
-  const bool failed = fsync(file) != 0 && errno != EINVAL && errno != ENOTSUP;  // not every file system can
-  const int error = errno;
-  close(file);
-  if (failed) fail_with(folder, "sync the folder", error);
 }
 
 std::optional<std::int64_t> step_of(const std::string& name) {

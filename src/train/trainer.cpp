@@ -54,18 +54,18 @@ std::optional<double> value_of(const Metrics& metrics, std::string_view name) {
   return std::nullopt;
 }
 
-std::string described(const Metrics& metrics) {
-  std::string text;
-  for (const auto& [name, value] : metrics) text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
-  return text;
-}
-
 // Losses and perplexities should fall; scores rise.
 bool smaller_is_better(std::string_view metric) {
   return metric == "loss" || metric == "perplexity" || metric == "mse" || metric == "mae" || metric == "bits_per_byte";
 }
 
 }  // namespace
+
+std::string describe(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
+  return text;
+}
 
 void check(const TrainConfig& c) {
   if (c.save_dir.empty()) fail("train", "save_dir is missing: expected a folder for the model and the state of training");
@@ -234,14 +234,14 @@ void Trainer::State::validate() {
   validated_at = step;
   if (measured.empty()) return void(best_step = step);  // nothing to compare with: the newest is the best
   const auto value = value_of(measured, config.best_metric);
-  if (!value) fail("train", "best_metric is '{}': this task measures {}", config.best_metric, described(measured));
+  if (!value) fail("train", "best_metric is '{}': this task measures {}", config.best_metric, describe(measured));
   const auto before = value_of(best, config.best_metric);
   const bool better = !before || !std::isfinite(*before) || (smaller_is_better(config.best_metric) ? *value < *before : *value > *before);
   if (better) best = measured, best_step = step, without_improvement = 0;
   else ++without_improvement;
   log->add({.step = step, .epoch = epoch, .split = "valid", .seconds = seconds(), .values = measured});
   progress.note(fmt::format(
-      "step {}: validation {}{}", step, described(measured),
+      "step {}: validation {}{}", step, describe(measured),
       better ? " (best)" : fmt::format("; best {:.4g} at step {}", value_of(best, config.best_metric).value_or(0.0), best_step)));
 }
 
@@ -360,7 +360,7 @@ void Trainer::State::average(TrainResult& result) {
   if (error) fail((folder / "average").string(), "cannot make the folder: {}", error.message());
   task.save(folder / "average");
   assign(ctx, parameters, own);
-  progress.note(fmt::format("average of the last {} checkpoints: {}", steps.size(), described(result.average)));
+  progress.note(fmt::format("average of the last {} checkpoints: {}", steps.size(), describe(result.average)));
 }
 
 Trainer::Trainer(Context& ctx, Task& task, const TrainConfig& config, const std::atomic<bool>* stop)

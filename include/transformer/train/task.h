@@ -15,6 +15,8 @@ namespace transformer {
 
 using Metrics = std::vector<std::pair<std::string, double>>;  // "loss" → 2.31, "bleu" → 38.4, …
 
+std::string describe(const Metrics& metrics);  // "loss 2.31, bleu 38.4"
+
 // A batch as it was prepared on the host, off the training thread.
 struct Batch {
   std::any content;          // whatever the task's prepare() made for its loss()

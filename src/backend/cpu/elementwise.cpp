@@ -215,14 +215,8 @@ void CpuKernels::unary_backward(Context& ctx, Unary kind, const Tensor& x, const
 }
 
 void CpuKernels::activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, float factor, Tensor& dx) {
-  auto from = [&](Unary unary) { HWY_DYNAMIC_DISPATCH(UnaryBackward)(ctx, unary, x, dy, factor, dx); };
-  switch (kind) {
-    case Activation::none: return scale(ctx, factor, dy, dx);
-    case Activation::relu: return from(Unary::relu);
-    case Activation::gelu: return from(Unary::gelu);
-    case Activation::gelu_tanh: return from(Unary::gelu_tanh);
-    case Activation::silu: return from(Unary::silu);
-  }
+  if (kind == Activation::none) return scale(ctx, factor, dy, dx);
+  HWY_DYNAMIC_DISPATCH(UnaryBackward)(ctx, unary_of(kind), x, dy, factor, dx);
 }
 
 void CpuKernels::gated(Context& ctx, Activation kind, const Tensor& x, Tensor& y) { HWY_DYNAMIC_DISPATCH(GatedForward)(ctx, kind, x, y); }
