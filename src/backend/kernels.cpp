@@ -44,6 +44,11 @@ void Kernels::norm(Context&, const Tensor&, const NormArgs&, Tensor&, Tensor&, T
 void Kernels::norm_backward(Context&, const Tensor&, const NormArgs&, const Tensor&, const Tensor&, const Tensor&, NormGradients&) {
   unsupported("norm_backward");
 }
+void Kernels::batch_statistics(Context&, const Tensor&, Tensor&, Tensor&) { unsupported("batch_statistics"); }
+void Kernels::batch_norm(Context&, const Tensor&, const BatchNormArgs&, Tensor&) { unsupported("batch_norm"); }
+void Kernels::batch_norm_backward(Context&, const Tensor&, const BatchNormArgs&, bool, const Tensor&, Tensor&, bool, Tensor&, Tensor&) {
+  unsupported("batch_norm_backward");
+}
 void Kernels::embedding(Context&, const Tensor&, const Tensor&, float, Tensor&) { unsupported("embedding"); }
 void Kernels::embedding_backward(Context&, const Tensor&, const Tensor&, float, Tensor&, bool) { unsupported("embedding_backward"); }
 void Kernels::rope(Context&, const Tensor&, const RopeArgs&, Tensor&) { unsupported("rope"); }

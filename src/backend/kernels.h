@@ -124,6 +124,17 @@ class Kernels : public Backend {
   virtual void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                              NormGradients& out);
 
+  // --- norm of every column over all rows: y = (x - mean)·rstd·weight + bias --------------------------------------
+  // All float32 [cols]; weight and bias may be undefined.
+  struct BatchNormArgs {
+    Tensor mean = {}, rstd = {}, weight = {}, bias = {};
+  };
+  virtual void batch_statistics(Context& ctx, const Tensor& x, Tensor& mean, Tensor& variance);  // of each column; divided by rows
+  virtual void batch_norm(Context& ctx, const Tensor& x, const BatchNormArgs& args, Tensor& y);
+  // dweight and dbias are overwritten, float32; dx (+)=, or undefined. of_batch: mean and rstd are those of x, and pass gradients.
+  virtual void batch_norm_backward(Context& ctx, const Tensor& x, const BatchNormArgs& args, bool of_batch, const Tensor& dy, Tensor& dx,
+                                   bool accumulate, Tensor& dweight, Tensor& dbias);
+
   // --- embedding: ids int32/int64, checked to be in range by the kernel (Error names the first bad one) --------
   virtual void embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale, Tensor& y);
   // dtable[id] += scale · dy, row by row in a fixed order; the dtable is zeroed first unless accumulate.

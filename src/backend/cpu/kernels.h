@@ -40,6 +40,10 @@ class CpuKernels final : public Kernels {
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override;
   void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                      NormGradients& out) override;
+  void batch_statistics(Context& ctx, const Tensor& x, Tensor& mean, Tensor& variance) override;
+  void batch_norm(Context& ctx, const Tensor& x, const BatchNormArgs& args, Tensor& y) override;
+  void batch_norm_backward(Context& ctx, const Tensor& x, const BatchNormArgs& args, bool of_batch, const Tensor& dy, Tensor& dx,
+                           bool accumulate, Tensor& dweight, Tensor& dbias) override;
   void embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale, Tensor& y) override;
   void embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, Tensor& dtable, bool accumulate) override;
   void rope(Context& ctx, const Tensor& x, const RopeArgs& args, Tensor& y) override;
