@@ -11,8 +11,13 @@ std::vector<std::pair<NormKind, std::string_view>> names(NormKind) {
 std::vector<std::pair<NormPlace, std::string_view>> names(NormPlace) { return {{NormPlace::pre, "pre"}, {NormPlace::post, "post"}}; }
 
 std::vector<std::pair<PositionKind, std::string_view>> names(PositionKind) {
-  return {{PositionKind::none, "none"},         {PositionKind::sinusoidal, "sinusoidal"}, {PositionKind::learned, "learned"},
-          {PositionKind::relative, "relative"}, {PositionKind::rotary, "rotary"},         {PositionKind::alibi, "alibi"}};
+  return {{PositionKind::none, "none"},
+          {PositionKind::sinusoidal, "sinusoidal"},
+          {PositionKind::learned, "learned"},
+          {PositionKind::relative, "relative"},
+          {PositionKind::rotary, "rotary"},
+          {PositionKind::alibi, "alibi"},
+          {PositionKind::sinusoidal_halves, "sinusoidal_halves"}};
 }
 
 std::vector<std::pair<FeedForwardKind, std::string_view>> names(FeedForwardKind) {

@@ -17,13 +17,13 @@ std::int64_t start_of(std::span<const std::int64_t> starts, std::int64_t s) {
 
 }  // namespace
 
-Tensor position_ids(Context& ctx, const Sequences& sequences, std::span<const std::int64_t> starts) {
+Tensor position_ids(Context& ctx, const Sequences& sequences, std::span<const std::int64_t> starts, std::int64_t offset) {
   if (!starts.empty() && static_cast<std::int64_t>(starts.size()) != sequences.count())
     fail("positions", "{} starts given for {} sequences: expected as many, or none", starts.size(), sequences.count());
   std::vector<std::int32_t> ids;
   ids.reserve(static_cast<std::size_t>(sequences.total()));
   for (std::int64_t s = 0; s < sequences.count(); ++s)
-    for (std::int64_t i = 0; i < sequences.length(s); ++i) ids.push_back(static_cast<std::int32_t>(start_of(starts, s) + i));
+    for (std::int64_t i = 0; i < sequences.length(s); ++i) ids.push_back(static_cast<std::int32_t>(start_of(starts, s) + i + offset));
   return Tensor::from<std::int32_t>(ctx, {sequences.total()}, ids);
 }
 
@@ -33,13 +33,14 @@ std::int64_t positions_needed(const Sequences& sequences, std::span<const std::i
   return needed;
 }
 
-Tensor sinusoidal_table(Context& ctx, std::int64_t positions, std::int64_t d) {
+Tensor sinusoidal_table(Context& ctx, std::int64_t positions, std::int64_t d, bool halves) {
   std::vector<float> table(static_cast<std::size_t>(positions * d));
   for (std::int64_t i = 0; i < d; ++i) {
+    const std::int64_t column = !halves ? i : i % 2 == 0 ? i / 2 : (d + 1) / 2 + i / 2;
     const double frequency = std::pow(10000.0, -static_cast<double>(i / 2 * 2) / static_cast<double>(d));
     for (std::int64_t p = 0; p < positions; ++p) {
       const double angle = static_cast<double>(p) * frequency;
-      table[static_cast<std::size_t>(p * d + i)] = static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
+      table[static_cast<std::size_t>(p * d + column)] = static_cast<float>(i % 2 == 0 ? std::sin(angle) : std::cos(angle));
     }
   }
   return Tensor::from<float>(ctx, {positions, d}, table);
@@ -72,17 +73,18 @@ std::vector<float> alibi_slopes(std::int64_t heads) {
   return slopes;
 }
 
-AddedPositions::AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model)
-    : kind(position_kind), positions(max_positions), d(d_model) {
-  if (kind == PositionKind::learned) table = {.shape = {positions, d}, .init = Init::normal};
+AddedPositions::AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model, std::int64_t first_row)
+    : kind(position_kind), positions(max_positions), d(d_model), offset(first_row) {
+  if (kind == PositionKind::learned) table = {.shape = {offset + positions, d}, .init = Init::normal};
 }
 
 Tensor AddedPositions::operator()(Context& ctx, const Tensor& x, const Sequences& sequences, std::span<const std::int64_t> starts) const {
-  if (kind != PositionKind::learned && kind != PositionKind::sinusoidal) return x;
+  const bool learned = kind == PositionKind::learned, halves = kind == PositionKind::sinusoidal_halves;
+  if (!learned && !halves && kind != PositionKind::sinusoidal) return x;
   if (const std::int64_t needed = positions_needed(sequences, starts); needed > positions)
     fail("positions", "a sequence of {} tokens is longer than the {} positions of the table; raise max_positions", needed, positions);
-  if (kind == PositionKind::sinusoidal && !computed.defined()) computed = sinusoidal_table(ctx, positions, d);
-  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences, starts), kind == PositionKind::learned ? table.tensor : computed));
+  if (!learned && !computed.defined()) computed = sinusoidal_table(ctx, positions, d, halves);
+  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences, starts, offset), learned ? table.tensor : computed));
 }
 
 AttentionPositions::AttentionPositions(const StackConfig& resolved) : config(resolved) {

@@ -10,6 +10,33 @@ TEST(Positions, IdsStartAnewWithEverySequence) {
   EXPECT_EQ(position_ids(ctx, s).to_vector<std::int32_t>(), (std::vector<std::int32_t>{0, 1, 2, 0, 0, 1}));
 }
 
+// Marian's table: the same columns, the sines first.
+TEST(Positions, SinusoidsInHalves) {
+  Context ctx;
+  for (std::int64_t d : {6, 7}) {
+    const std::vector<float> beside = sinusoidal_table(ctx, 5, d).to_vector<float>(),
+                             halves = sinusoidal_table(ctx, 5, d, true).to_vector<float>();
+    for (std::int64_t p = 0; p < 5; ++p)
+      for (std::int64_t i = 0; i < d; ++i) {
+        const std::int64_t column = i % 2 == 0 ? i / 2 : (d + 1) / 2 + i / 2;
+        EXPECT_EQ(halves[static_cast<std::size_t>(p * d + column)], beside[static_cast<std::size_t>(p * d + i)]) << p << " " << i;
+      }
+  }
+}
+
+TEST(Positions, LearnedTablesMayBeginLater) {
+  Context ctx;
+  AddedPositions positions(PositionKind::learned, 3, 2, 4);  // as BART's, which leaves rows unused
+  EXPECT_EQ(positions.table.shape.str(), "[7, 2]");
+  initialize(ctx, positions);
+  const Sequences s(std::vector<std::int64_t>{2, 3});
+  const std::vector<float> table = positions.table.tensor.to_vector<float>(),
+                           y = positions(ctx, Tensor::zeros(ctx, {5, 2}), s).to_vector<float>();
+  const std::vector<std::size_t> rows{4, 5, 4, 5, 6};
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], table[rows[i / 2] * 2 + i % 2]) << i;
+  expect_error([&] { positions(ctx, Tensor::zeros(ctx, {4, 2}), Sequences::uniform(1, 4)); }, {"4 tokens", "3 positions"});
+}
+
 // Buckets of distances as T5 has them: exact up to half of a direction's buckets, then logarithmic, then saturated.
 TEST(Positions, RelativeBuckets) {
   auto both = [](std::int64_t distance) { return relative_bucket(distance, true, 32, 128); };

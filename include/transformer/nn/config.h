@@ -16,11 +16,12 @@ enum class NormPlace : std::uint8_t {
 };
 enum class PositionKind : std::uint8_t {
   none,
-  sinusoidal,  // added to the embeddings: sin and cos of pos / 10000^(2i/d)
-  learned,     // added to the embeddings: a trained table
-  relative,    // added to the scores: a trained value per head and bucket of distance (T5)
-  rotary,      // Q and K are turned by an angle that grows with the position (RoPE)
-  alibi,       // added to the scores: −slope · distance, one slope a head
+  sinusoidal,         // added to the embeddings: sin and cos of pos / 10000^(2i/d), one beside the other
+  learned,            // added to the embeddings: a trained table
+  relative,           // added to the scores: a trained value per head and bucket of distance (T5)
+  rotary,             // Q and K are turned by an angle that grows with the position (RoPE)
+  alibi,              // added to the scores: −slope · distance, one slope a head
+  sinusoidal_halves,  // as sinusoidal, but all sines come first, then all cosines (Marian)
 };
 enum class FeedForwardKind : std::uint8_t { relu, gelu, gelu_tanh, silu, geglu, geglu_tanh, swiglu };
 enum class BlockOrder : std::uint8_t {

@@ -11,12 +11,13 @@ namespace transformer {
 struct TokenEmbedding {
   Parameter weight;  // [vocabulary, d]
   float scale = 1.0F;
+  std::int64_t padding = -1;  // the row of this id learns nothing from being looked up
 
   TokenEmbedding() = default;
   TokenEmbedding(std::int64_t vocabulary, std::int64_t d, float by = 1.0F, float deviation = 0.02F) : scale(by) {
     weight = {.shape = {vocabulary, d}, .init = Init::normal, .deviation = deviation};
   }
-  Tensor operator()(Context& ctx, const Tensor& ids) const { return embedding(ctx, ids, weight, scale); }
+  Tensor operator()(Context& ctx, const Tensor& ids) const { return embedding(ctx, ids, weight, scale, {}, padding); }
   void visit(auto&& f) { f("weight", weight); }
 };
 

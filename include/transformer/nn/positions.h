@@ -12,13 +12,14 @@
 namespace transformer {
 
 // The place of every packed token in its own sequence: int32 [total] = 0 1 2 … 0 1 2 …; with `starts`, one for each
-// sequence, counted from there: the tokens go on after those in a cache.
-Tensor position_ids(Context& ctx, const Sequences& sequences, std::span<const std::int64_t> starts = {});
+// sequence, counted from there: the tokens go on after those in a cache. `offset` is added to all.
+Tensor position_ids(Context& ctx, const Sequences& sequences, std::span<const std::int64_t> starts = {}, std::int64_t offset = 0);
 // One more than the last of those places.
 std::int64_t positions_needed(const Sequences& sequences, std::span<const std::int64_t> starts = {});
 
-// PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(same): float32 [positions, d]
-Tensor sinusoidal_table(Context& ctx, std::int64_t positions, std::int64_t d);
+// PE(pos, 2i) = sin(pos / 10000^(2i/d)), PE(pos, 2i+1) = cos(same): float32 [positions, d]. With `halves` the same columns
+// in another order: all sines, then all cosines.
+Tensor sinusoidal_table(Context& ctx, std::int64_t positions, std::int64_t d, bool halves = false);
 
 // T5's bucket of a distance (key position − query position): exact when near, logarithmic up to max_distance.
 std::int64_t relative_bucket(std::int64_t distance, bool bidirectional, std::int64_t buckets, std::int64_t max_distance);
@@ -30,11 +31,12 @@ std::vector<float> alibi_slopes(std::int64_t heads);
 struct AddedPositions {
   PositionKind kind = PositionKind::none;
   std::int64_t positions = 0, d = 0;
-  Parameter table;          // learned: [positions, d]
+  std::int64_t offset = 0;  // learned: position p is row p + offset; BART and RoBERTa leave the first rows unused
+  Parameter table;          // learned: [offset + positions, d]
   mutable Tensor computed;  // sinusoidal: made at the first use
 
   AddedPositions() = default;
-  AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model);
+  AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model, std::int64_t first_row = 0);
   // x [tokens, d] + PE; `starts` as for position_ids
   Tensor operator()(Context& ctx, const Tensor& x, const Sequences& sequences, std::span<const std::int64_t> starts = {}) const;
   void visit(auto&& f) { f("table", table); }
