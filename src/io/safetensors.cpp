@@ -231,6 +231,13 @@ Tensor SafetensorsFile::tensor(std::string_view name) const {
   return Tensor::wrap(std::shared_ptr<std::byte>(data_, at), e.shape, type);
 }
 
+void SafetensorsFile::drop(std::string_view name) const {
+  const Entry& e = entry(name);
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE)), at = reinterpret_cast<std::uintptr_t>(data_.get());
+  const std::uintptr_t begin = (at + e.begin + page - 1) / page * page, end = (at + e.end) / page * page;  // whole pages of it alone
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 void save_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                       const Metadata& metadata) {
   const std::string where = path.string();

@@ -35,13 +35,13 @@ Tensor fresh(Context& ctx, const Parameter& p) {
 void initialize(Context& ctx, const std::vector<NamedParameter>& parameters) {
   for (const auto& [name, p] : parameters) {
     p->tensor = fresh(ctx, *p);
-    require_grad(p->tensor);
+    if (p->trained) require_grad(p->tensor);
   }
 }
 
 std::int64_t count(const std::vector<NamedParameter>& parameters) {
   std::int64_t n = 0;
-  for (const auto& [name, p] : parameters) n += p->shape.numel();
+  for (const auto& [name, p] : parameters) n += p->trained ? p->shape.numel() : 0;
   return n;
 }
 

@@ -17,7 +17,8 @@ std::string called(const Adam::Parameter& p, std::size_t index) { return p.name.
 
 std::vector<Adam::Parameter> with_decay(const std::vector<NamedParameter>& parameters, Adam::Decays decays) {
   std::vector<Adam::Parameter> out;
-  for (const NamedParameter& p : parameters) out.push_back({p.parameter->tensor, p.name, decays == nullptr || decays(p)});
+  for (const NamedParameter& p : parameters)
+    if (p.parameter->trained) out.push_back({p.parameter->tensor, p.name, decays == nullptr || decays(p)});
   return out;
 }
 

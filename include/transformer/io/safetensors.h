@@ -36,6 +36,8 @@ class SafetensorsFile {
   Shape shape(std::string_view name) const { return entry(name).shape; }
   DType dtype(std::string_view name) const;
   std::string_view stored_type(std::string_view name) const { return entry(name).type; }  // "F32", "BF16", "I64", …
+  // Gives the memory of a tensor that was read and copied back to the system; views of it read the file again.
+  void drop(std::string_view name) const;
 
  private:
   struct Entry {

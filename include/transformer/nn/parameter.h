@@ -26,6 +26,7 @@ struct Parameter {
   float deviation = 0.02F;               // for Init::normal
   float gain = 1.0F;                     // for Init::xavier_uniform: bound gain · √(6 / (in + out))
   std::vector<std::int64_t> parts = {};  // rows of fused matrices: Q | K | V; empty: one piece
+  bool trained = true;                   // false: a buffer, such as running statistics: saved with the model, but no leaf
   Tensor tensor = {};
 
   bool present() const { return shape.rank() > 0; }
@@ -69,14 +70,14 @@ std::vector<NamedParameter> parameters(Module& module) {
   return out;
 }
 
-// Fills parameters with fresh values from the context's random numbers and makes them leaves.
+// Fills parameters with fresh values from the context's random numbers and makes leaves of those that are trained.
 void initialize(Context& ctx, const std::vector<NamedParameter>& parameters);
 template <class Module>
 void initialize(Context& ctx, Module& module) {
   initialize(ctx, parameters(module));
 }
 
-std::int64_t count(const std::vector<NamedParameter>& parameters);
+std::int64_t count(const std::vector<NamedParameter>& parameters);  // elements of those that are trained
 template <class Module>
 std::int64_t count_parameters(const Module& module) {
   return count(parameters(const_cast<Module&>(module)));

@@ -29,7 +29,7 @@ class Adam {
   };
   Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& options = {});
   Adam(Context& ctx, const std::vector<Tensor>& parameters, const AdamOptions& options = {});
-  // All parameters of a model: Adam(ctx, parameters(model), {.weight_decay = 0.01F}, decay_matrices)
+  // All trained parameters of a model: Adam(ctx, parameters(model), {.weight_decay = 0.01F}, decay_matrices)
   using Decays = bool (*)(const NamedParameter&);
   Adam(Context& ctx, const std::vector<NamedParameter>& parameters, const AdamOptions& options = {}, Decays decays = nullptr);
 

@@ -1,0 +1,89 @@
+#pragma once
+// A checkpoint of any family, opened from its Hugging Face folder.
+//
+//   Context ctx;
+//   auto model = load_model(ctx, "bert-base-uncased");
+//   NamedTensors out = model->run(ctx, {{"input_ids", ids}, {"attention_mask", mask}}, {.hidden_states = true});
+//   out.at("logits");
+//   save_model(ctx, *model, "copy");
+//
+// A family is one file in src/models: it reads config.json through Settings (models/settings.h), builds the model, and gives
+// the table of its tensors' names (models/names.h). Its row stands in src/models/registry.cpp.
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "transformer/models/names.h"
+#include "transformer/models/settings.h"
+
+namespace transformer {
+
+// "input_ids", "logits" …: padded, as Hugging Face has them.
+using NamedTensors = std::map<std::string, Tensor, std::less<>>;
+
+struct RunOptions {
+  bool hidden_states = false;  // hidden_states.N: what goes into each layer, and what comes out of the last
+  bool attentions = false;     // attentions.N: the weights of each layer [batch, heads, queries, keys]
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // Takes Hugging Face's input names (padded ids [batch, length], attention_mask, pixel_values, past_values, labels …) and gives
+  // its output names: logits, last_hidden_state, pooler_output …; `loss` when there are labels. Outputs are on the tape, so
+  // backward(ctx, out.at("loss")) gives every gradient. An input the model does not know is an Error. Values at padded
+  // positions are zero.
+  virtual NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const = 0;
+
+  // Everything that is saved, buffers (Parameter::trained is false) among it.
+  virtual std::vector<NamedParameter> parameters() = 0;
+  // The same under the checkpoint's names.
+  virtual std::vector<Binding> bindings() = 0;
+  // What else its files may hold.
+  virtual LoadRules load_rules() const { return {}; }
+
+  const nlohmann::json& config() const { return config_; }  // config.json as it was read
+
+ private:
+  friend std::unique_ptr<Model> make_model(const nlohmann::json& config);
+  nlohmann::json config_;
+};
+
+// One row of the registry.
+struct Family {
+  std::string_view model_type;
+  std::unique_ptr<Model> (*make)(Settings& settings);
+};
+std::vector<std::string> family_names();
+
+// A model of that config.json; shapes only, no memory is taken.
+std::unique_ptr<Model> make_model(const nlohmann::json& config);
+
+struct LoadOptions {
+  // Of matrices and tables in memory. With bfloat16 there is no float32 copy of them: for inference, in a Context of that
+  // precision.
+  DType dtype = DType::float32;
+};
+// config.json and the weights of a folder (one safetensors file, or several with an index).
+std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const LoadOptions& options = {});
+
+struct SaveOptions {
+  std::optional<DType> dtype = {};  // of the tensors in the file; default: what config.json says (dtype, torch_dtype), or float32
+};
+// Writes config.json, with the values it was read with, and model.safetensors; each appears as a whole or not at all.
+void save_model(Context& ctx, Model& model, const std::filesystem::path& folder, const SaveOptions& options = {});
+
+// Copies of inputs: `name` must be there, and is checked to have `rank` dimensions. Error lists what was given.
+const Tensor& input(const NamedTensors& inputs, std::string_view name, int rank);
+const Tensor* optional_input(const NamedTensors& inputs, std::string_view name, int rank);
+// Refuses inputs of any other name.
+void check_inputs(const NamedTensors& inputs, const std::vector<std::string>& known);
+
+}  // namespace transformer

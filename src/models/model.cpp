@@ -1,0 +1,81 @@
+#include "transformer/models/model.h"
+
+#include <fmt/format.h>
+
+#include "transformer/io/json.h"
+#include "transformer/ops/shape.h"
+
+namespace transformer {
+namespace {
+
+constexpr const char* config_file = "config.json";
+
+// The type config.json says the tensors have, under its new or its old name.
+std::optional<DType> stored_dtype(const nlohmann::json& config) {
+  for (const char* key : {"dtype", "torch_dtype"})
+    if (const auto it = config.find(key); it != config.end() && it->is_string())
+      for (DType t : {DType::float32, DType::bfloat16, DType::float16})
+        if (*it == name_of(t)) return t;
+  return {};
+}
+
+// The same configuration for tensors of another type.
+nlohmann::json with_dtype(nlohmann::json config, DType dtype) {
+  if (stored_dtype(config).value_or(DType::float32) == dtype) return config;
+  config[config.contains("torch_dtype") ? "torch_dtype" : "dtype"] = name_of(dtype);
+  return config;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const LoadOptions& options) {
+  const std::filesystem::path path = folder / config_file;
+  const nlohmann::json config = read_json(path);
+  std::unique_ptr<Model> model;
+  try {
+    model = make_model(config);
+  } catch (const Error& e) {
+    fail(folder.string(), "{}", e.what());
+  }
+  LoadRules rules = model->load_rules();
+  rules.dtype = options.dtype;
+  load(ctx, model->bindings(), Checkpoint(folder), rules);
+  return model;
+}
+
+void save_model(Context& ctx, Model& model, const std::filesystem::path& folder, const SaveOptions& options) {
+  const DType dtype = options.dtype.value_or(stored_dtype(model.config()).value_or(DType::float32));
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);  // writing says what is wrong
+  const NoGradients no_gradients(ctx);
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (const Binding& b : model.bindings()) {
+    if (b.tied) continue;
+    if (!b.ours.parameter->tensor.defined()) fail("save_model", "{} has no values: initialise or load the model first", b.ours.name);
+    tensors.emplace_back(b.theirs, cast(ctx, b.to_theirs(ctx, b.ours.parameter->tensor), b.stored.value_or(dtype)));
+  }
+  save_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
+  write_json(folder / config_file, with_dtype(model.config(), dtype));
+}
+
+const Tensor* optional_input(const NamedTensors& inputs, std::string_view name, int rank) {
+  const auto it = inputs.find(name);
+  if (it == inputs.end()) return nullptr;
+  if (!it->second.defined() || it->second.rank() != rank) fail("run", "{} {} should have {} dimensions", name, it->second.shape(), rank);
+  return &it->second;
+}
+
+const Tensor& input(const NamedTensors& inputs, std::string_view name, int rank) {
+  if (const Tensor* t = optional_input(inputs, name, rank)) return *t;
+  std::vector<std::string> given;
+  for (const auto& [key, tensor] : inputs) given.push_back(key);
+  fail("run", "the model needs {}; given: {}", name, given.empty() ? "nothing" : fmt::to_string(fmt::join(given, ", ")));
+}
+
+void check_inputs(const NamedTensors& inputs, const std::vector<std::string>& known) {
+  for (const auto& [name, tensor] : inputs)
+    if (std::find(known.begin(), known.end(), name) == known.end())
+      fail("run", "the model does not know the input '{}', only {}{}", name, fmt::join(known, ", "), did_you_mean(name, known));
+}
+
+}  // namespace transformer

@@ -1,0 +1,37 @@
+// The families: one row each, which stands in the family's own file.
+#include <fmt/format.h>
+
+#include "models/families.h"
+
+namespace transformer {
+
+namespace {
+
+const std::vector<const Family*>& registry() {
+  static const std::vector<const Family*> all{};
+  return all;
+}
+
+}  // namespace
+
+std::vector<std::string> family_names() {
+  std::vector<std::string> names;
+  for (const Family* family : registry()) names.emplace_back(family->model_type);
+  return names;
+}
+
+std::unique_ptr<Model> make_model(const nlohmann::json& config) {
+  Settings settings(config);
+  for (const Family* family : registry()) {
+    if (family->model_type != settings.model_type()) continue;
+    std::unique_ptr<Model> model = family->make(settings);
+    settings.done();
+    model->config_ = config;
+    return model;
+  }
+  const std::vector<std::string> known = family_names();
+  fail("config.json", "model_type '{}' is none of {}{}", settings.model_type(), fmt::join(known, ", "),
+       did_you_mean(settings.model_type(), known));
+}
+
+}  // namespace transformer
