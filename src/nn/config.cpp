@@ -21,9 +21,9 @@ std::vector<std::pair<PositionKind, std::string_view>> names(PositionKind) {
 }
 
 std::vector<std::pair<FeedForwardKind, std::string_view>> names(FeedForwardKind) {
-  return {{FeedForwardKind::relu, "relu"},    {FeedForwardKind::gelu, "gelu"},   {FeedForwardKind::gelu_tanh, "gelu_tanh"},
-          {FeedForwardKind::silu, "silu"},    {FeedForwardKind::geglu, "geglu"}, {FeedForwardKind::geglu_tanh, "geglu_tanh"},
-          {FeedForwardKind::swiglu, "swiglu"}};
+  return {{FeedForwardKind::relu, "relu"},     {FeedForwardKind::gelu, "gelu"},   {FeedForwardKind::gelu_tanh, "gelu_tanh"},
+          {FeedForwardKind::silu, "silu"},     {FeedForwardKind::geglu, "geglu"}, {FeedForwardKind::geglu_tanh, "geglu_tanh"},
+          {FeedForwardKind::swiglu, "swiglu"}, {FeedForwardKind::reglu, "reglu"}};
 }
 
 StackConfig StackConfig::resolved() const {

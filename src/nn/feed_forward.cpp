@@ -7,7 +7,8 @@ namespace transformer {
 
 Activation activation_of(FeedForwardKind kind) {
   switch (kind) {
-    case FeedForwardKind::relu: return Activation::relu;
+    case FeedForwardKind::relu:
+    case FeedForwardKind::reglu: return Activation::relu;
     case FeedForwardKind::gelu:
     case FeedForwardKind::geglu: return Activation::gelu;
     case FeedForwardKind::gelu_tanh:
@@ -19,7 +20,14 @@ Activation activation_of(FeedForwardKind kind) {
 }
 
 bool is_gated(FeedForwardKind kind) {
-  return kind == FeedForwardKind::geglu || kind == FeedForwardKind::geglu_tanh || kind == FeedForwardKind::swiglu;
+  return kind == FeedForwardKind::geglu || kind == FeedForwardKind::geglu_tanh || kind == FeedForwardKind::swiglu ||
+      kind == FeedForwardKind::reglu;
+}
+
+FeedForwardKind feed_forward_of(Activation activation, bool gated) {
+  for (const auto& [kind, name] : names(FeedForwardKind{}))
+    if (activation_of(kind) == activation && is_gated(kind) == gated) return kind;
+  fail("feed_forward", "there is no {} layer with that activation", gated ? "gated" : "plain");
 }
 
 FeedForward::FeedForward(const StackConfig& c)

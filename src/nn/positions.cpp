@@ -58,7 +58,7 @@ std::int64_t relative_bucket(std::int64_t distance, bool bidirectional, std::int
   const std::int64_t exact = buckets / 2;
   if (distance < exact) return bucket + distance;
   const float ratio = std::log(static_cast<float>(distance) / static_cast<float>(exact)) /
-      std::log(static_cast<float>(max_distance) / static_cast<float>(exact));
+      static_cast<float>(std::log(static_cast<double>(max_distance) / static_cast<double>(exact)));
   return bucket + std::min(buckets - 1, exact + static_cast<std::int64_t>(ratio * static_cast<float>(buckets - exact)));
 }
 

@@ -55,6 +55,21 @@ TEST(Embedding, SumsGradientsInFloat32) {
   expect_near(gradient(table), {1024, 0}, 0.0);
 }
 
+// As torch.nn.Embedding's padding_idx: looked up like any row, but it gets no gradient from that.
+TEST(Embedding, PaddingLearnsNothing) {
+  Context ctx;
+  Tensor table = tensor(ctx, {3, 2}, {0, 1, 10, 11, 20, 21});
+  require_grad(table);
+  auto ids = [&](std::vector<std::int32_t> v) { return Tensor::from<std::int32_t>(ctx, {static_cast<std::int64_t>(v.size())}, v); };
+  const Tensor y = embedding(ctx, ids({2, 1, 1, 0, 2}), table, 2.0F, {}, 1);
+  expect_near(y, {40, 42, 20, 22, 20, 22, 0, 2, 40, 42}, 0.0);
+  backward(ctx, y, tensor(ctx, {5, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  expect_near(gradient(table), {14, 16, 0, 0, 20, 24}, 0.0);
+  const Tensor only = embedding(ctx, ids({1, 1}), table, 1.0F, {}, 1);
+  backward(ctx, only, Tensor::full(ctx, {2, 2}, 1.0F));
+  expect_near(gradient(table), {14, 16, 0, 0, 20, 24}, 0.0);
+}
+
 TEST(Embedding, AddsToAGradientThatIsThere) {
   Context ctx;
   Tensor table = tensor(ctx, {2, 2}, {1, 2, 3, 4});

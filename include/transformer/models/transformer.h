@@ -8,11 +8,7 @@
 //   Tensor loss = model.loss(ctx, batch);
 //   backward(ctx, loss);
 
-#include <optional>
-#include <span>
-
-#include "transformer/nn/embedding.h"
-#include "transformer/nn/stack.h"
+#include "transformer/models/encoder_decoder.h"
 
 namespace transformer {
 
@@ -66,81 +62,19 @@ struct TransformerConfig {
 
   // The settings of the one stack for the encoder or the decoder.
   StackConfig stack(bool decoder) const;
-};
-
-// Token embedding (or none), positions and dropout in front of a stack.
-struct EmbeddedStack {
-  std::optional<TokenEmbedding> embedding;
-  AddedPositions positions;
-  float dropout = 0.0F;
-  Stack stack;
-
-  EmbeddedStack() = default;
-  EmbeddedStack(const TransformerConfig& config, bool decoder, std::int64_t vocabulary);
-  // ids [tokens], looked up in `table` (its own embedding by default).
-  Tensor embed(Context& ctx, const Tensor& ids, const Sequences& sequences, const TokenEmbedding* table = nullptr,
-               const KVCache* cache = nullptr) const;
-  // x [tokens, d] plus positions (which go on after the cache's, if given), dropped out.
-  Tensor prepare(Context& ctx, const Tensor& x, const Sequences& sequences, const KVCache* cache = nullptr) const;
-  void visit(auto&& f) { f("embedding", embedding), f("positions", positions), f("stack", stack); }
+  // The same as settings of the body that all encoder-decoders have.
+  EmbeddedStackConfig embedded(bool decoder) const;
+  EncoderDecoderConfig encoder_decoder() const;
 };
 
 // The encoder alone: [tokens, d] or ids [tokens] → [tokens, d].
 struct Encoder : EmbeddedStack {
-  explicit Encoder(const TransformerConfig& config) : EmbeddedStack(config, false, config.src_vocab_size) {}
-  // input: ids, or vectors when there is no embedding. bias: a mask or bias that broadcasts to [sequences, heads, q, k].
-  Tensor operator()(Context& ctx, const Tensor& input, const Sequences& sequences, const Tensor& bias = {},
-                    StackTrace* trace = nullptr) const;
+  explicit Encoder(const TransformerConfig& config) : EmbeddedStack(config.embedded(false)) {}
 };
 
-// A batch of pairs, packed. `target` begins with the start token and `labels` ends with the end token.
-struct PairBatch {
-  Tensor source_ids = {};  // [source tokens]
-  Sequences source = {};
-  Tensor target_ids = {};  // [target tokens], the decoder's input
-  Sequences target = {};
-  Tensor labels = {};       // [target tokens], what it must predict; pad_id is ignored
-  Tensor source_bias = {};  // mask or bias on the source, may be undefined: with packed batches none is needed
-  Tensor target_bias = {};
-};
-
-// What the decoder is given; see StackInput for what each does.
-struct DecoderInput {
-  Tensor ids = {};  // [target tokens]
-  Sequences sequences = {};
-  Tensor bias = {};
-  Tensor memory = {};  // the encoder's output [source tokens, d]
-  Sequences memory_sequences = {};
-  std::optional<Sequences> memory_readers = {};
-  Tensor memory_bias = {};
-  KVCache* cache = nullptr;
-};
-
-struct TransformerTrace {
-  StackTrace encoder, decoder;
-};
-
-struct Transformer {
+struct Transformer : EncoderDecoder {
   TransformerConfig config;
-  Encoder encoder;
-  EmbeddedStack decoder;
-  std::optional<Linear> output;  // absent: the (shared) target embedding
-
-  explicit Transformer(const TransformerConfig& config);
-
-  Tensor encode(Context& ctx, const PairBatch& batch, StackTrace* trace = nullptr) const;                        // [source tokens, d]
-  Tensor decode(Context& ctx, const PairBatch& batch, const Tensor& memory, StackTrace* trace = nullptr) const;  // [target tokens, d]
-  Tensor decode(Context& ctx, const DecoderInput& input, StackTrace* trace = nullptr) const;
-  Tensor logits(Context& ctx, const Tensor& hidden) const;                                           // [target tokens, vocabulary]
-  Tensor operator()(Context& ctx, const PairBatch& batch, TransformerTrace* trace = nullptr) const;  // logits
-  // Mean cross-entropy over the labels that are not padding; the logits are never held whole.
-  Tensor loss(Context& ctx, const PairBatch& batch) const { return loss(ctx, batch, config.label_smoothing); }
-  Tensor loss(Context& ctx, const PairBatch& batch, float label_smoothing) const;
-
-  void visit(auto&& f) { f("encoder", encoder), f("decoder", decoder), f("output", output); }
-
- private:
-  const TokenEmbedding& target_embedding() const;
+  explicit Transformer(const TransformerConfig& given) : EncoderDecoder(given.encoder_decoder()), config(given) {}
 };
 
 }  // namespace transformer

@@ -23,7 +23,7 @@ enum class PositionKind : std::uint8_t {
   alibi,              // added to the scores: −slope · distance, one slope a head
   sinusoidal_halves,  // as sinusoidal, but all sines come first, then all cosines (Marian)
 };
-enum class FeedForwardKind : std::uint8_t { relu, gelu, gelu_tanh, silu, geglu, geglu_tanh, swiglu };
+enum class FeedForwardKind : std::uint8_t { relu, gelu, gelu_tanh, silu, geglu, geglu_tanh, swiglu, reglu };
 enum class BlockOrder : std::uint8_t {
   sequential,  // attention, then FFN
   parallel,    // x + Attention(Norm(x)) + FFN(Norm(x)): PaLM, Falcon
@@ -45,6 +45,7 @@ struct StackConfig {
   NormKind norm = NormKind::layer_norm;
   NormPlace norm_place = NormPlace::post;
   float norm_eps = 1e-5F;
+  bool batch_norm = false;  // norms take each feature over all tokens of the batch (PatchTST); `norm` and norm_bias do not count
   bool final_norm = false;  // a norm after the last layer
   FeedForwardKind feed_forward = FeedForwardKind::relu;
   BlockOrder order = BlockOrder::sequential;

@@ -9,6 +9,7 @@ namespace transformer {
 
 Activation activation_of(FeedForwardKind kind);
 bool is_gated(FeedForwardKind kind);
+FeedForwardKind feed_forward_of(Activation activation, bool gated);  // the other way round
 
 struct FeedForward {
   FeedForwardKind kind = FeedForwardKind::relu;
