@@ -27,7 +27,7 @@ Tensor Layer::operator()(Context& ctx, Tensor x, const AttentionCall& self, cons
 
 Stack::Stack(const StackConfig& c) : config(c.resolved()), positions(config) {
   for (std::int64_t i = 0; i < config.layers; ++i) layers.emplace_back(config);
-  if (config.final_norm) final_norm.emplace(config.norm, config.d_model, config.norm_eps, config.norm_bias);
+  if (config.final_norm) final_norm = norm_of(config);
 }
 
 Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) const {

@@ -21,6 +21,8 @@ void check(Context& ctx, const Tensor& x, const BatchNormOptions& o) {
   if (o.bias.defined()) check_vector("bias", o.bias, false);
   check_vector("running_mean", o.running_mean, true);
   check_vector("running_variance", o.running_variance, true);
+  if (o.batches.defined() && (o.batches.shape() != Shape{1} || o.batches.dtype() != DType::float32))
+    fail("batch_norm", "batches is {} {}, expected [1] float32", o.batches.shape(), o.batches.dtype());
   if (!(o.eps >= 0.0F)) fail("batch_norm", "eps must be 0 or more, got {}", o.eps);
   if (!(o.momentum >= 0.0F && o.momentum <= 1.0F)) fail("batch_norm", "momentum must be in [0, 1], got {}", o.momentum);
   if (ctx.training() && x.rows() < 2)
@@ -59,6 +61,7 @@ Tensor batch_norm(Context& ctx, const Tensor& x, const BatchNormOptions& o) {
     const auto n = static_cast<float>(x.rows());
     follow(ctx, o.running_mean, args.mean, o.momentum, 1.0F);
     follow(ctx, o.running_variance, variance, o.momentum, n / (n - 1.0F));
+    if (Tensor batches = o.batches; batches.defined()) kernels(ctx).add_to(ctx, Tensor::full(ctx, {1}, 1.0F), batches);
   } else if (records(ctx, {x, o.weight, o.bias})) {
     args.mean = Tensor::like(ctx, o.running_mean);  // a copy: the running one may move before backward
     kernels(ctx).copy(ctx, o.running_mean, args.mean);

@@ -93,7 +93,8 @@ TEST(BatchNorm, TrainingMovesTheRunningStatistics) {
   Context ctx;
   ctx.set_training(true);
   const Tensor x = tensor(ctx, {4, 2}, {1, 10, 2, 10, 3, 10, 6, 14});
-  BatchNormOptions o{.running_mean = tensor(ctx, {2}, {0, 1}), .running_variance = tensor(ctx, {2}, {1, 2})};
+  BatchNormOptions o{
+      .running_mean = tensor(ctx, {2}, {0, 1}), .running_variance = tensor(ctx, {2}, {1, 2}), .batches = tensor(ctx, {1}, {7})};
   batch_norm(ctx, x, o);
   expect_near(o.running_mean, {0.1 * 3.0, 0.9 + 0.1 * 11.0}, 1e-6);
   expect_near(o.running_variance, {0.9 + 0.1 * 14.0 / 3.0, 1.8 + 0.1 * 4.0}, 1e-6);
@@ -103,6 +104,7 @@ TEST(BatchNorm, TrainingMovesTheRunningStatistics) {
   ctx.set_training(false);
   const Tensor y = batch_norm(ctx, x, o);
   expect_near(o.running_mean, {3.0, 11.0}, 0.0);  // untouched
+  expect_near(o.batches, {9.0}, 0.0);
   expect_near(y, {-0.92582, -0.5, -0.46291, -0.5, 0.0, -0.5, 1.38873, 1.5}, 1e-4);
 }
 

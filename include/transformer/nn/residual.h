@@ -5,6 +5,10 @@
 
 namespace transformer {
 
+inline Norm norm_of(const StackConfig& c) {
+  return c.batch_norm ? Norm::over_batch(c.d_model, c.norm_eps) : Norm(c.norm, c.d_model, c.norm_eps, c.norm_bias);
+}
+
 // The connection around a sublayer: Norm(x + Dropout(Sub(x))) or x + Dropout(Sub(Norm(x))).
 struct Residual {
   NormPlace place = NormPlace::post;
@@ -12,11 +16,11 @@ struct Residual {
   Norm norm;
 
   Residual() = default;
-  explicit Residual(const StackConfig& c) : place(c.norm_place), dropout(c.dropout), norm(c.norm, c.d_model, c.norm_eps, c.norm_bias) {}
+  explicit Residual(const StackConfig& c) : place(c.norm_place), dropout(c.dropout), norm(norm_of(c)) {}
 
   template <class Sublayer>
   Tensor operator()(Context& ctx, const Tensor& x, Sublayer&& sublayer) const {
-    if (place == NormPlace::post) return add_norm(ctx, x, sublayer(x), norm.options(), dropout).normed;
+    if (place == NormPlace::post) return norm(ctx, x, sublayer(x), dropout);
     return add_dropout(ctx, x, sublayer(norm(ctx, x)), dropout);
   }
 };

@@ -12,6 +12,7 @@ struct BatchNormOptions {
   // float32 [d]. While ctx.training() the statistics are the batch's own, and these two move towards them in place:
   // running ← (1 - momentum)·running + momentum·(mean, variance·n/(n - 1)). Otherwise they are the statistics.
   Tensor running_mean = {}, running_variance = {};
+  Tensor batches = {};  // float32 [1], may be undefined: goes up by one with every batch trained on
   float eps = 1e-5F, momentum = 0.1F;
 };
 
