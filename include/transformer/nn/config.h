@@ -46,7 +46,6 @@ struct StackConfig {
   NormPlace norm_place = NormPlace::post;
   float norm_eps = 1e-5F;
   bool batch_norm = false;  // norms take each feature over all tokens of the batch (PatchTST); `norm` and norm_bias do not count
-  bool batch_norm = false;  // norms take each feature over all tokens of the batch (PatchTST); `norm` and norm_bias do not count
   bool final_norm = false;  // a norm after the last layer
   FeedForwardKind feed_forward = FeedForwardKind::relu;
   BlockOrder order = BlockOrder::sequential;
