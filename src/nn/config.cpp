@@ -39,6 +39,10 @@ StackConfig StackConfig::resolved() const {
   positive("d_ff", d_ff);
   positive("max_positions", max_positions);
   if (layers < 0) fail("StackConfig", "layers must be 0 or more, got {}", layers);
+  if (!windows.empty() && static_cast<std::int64_t>(windows.size()) != layers)
+    fail("StackConfig", "{} windows given for {} layers: expected one for each, or none", windows.size(), layers);
+  if (rope.scaling != RopeScaling::none && !(rope.factor > 0.0))
+    fail("StackConfig", "the factor of the rotary positions' scaling must be positive, got {}", rope.factor);
   if (window < 0) fail("StackConfig", "window must be 0 (none) or more, got {}", window);
   probability("dropout", dropout);
   probability("attention_dropout", attention_dropout);
@@ -54,6 +58,8 @@ StackConfig StackConfig::resolved() const {
   if (c.kv_heads < 0 || heads % c.kv_heads != 0)
     fail("StackConfig", "{} heads cannot be shared evenly by {} key/value heads", heads, kv_heads);
   if (rotary_dim == 0) c.rotary_dim = c.head_dim;
+  if (attention_output_dropout < 0.0F) c.attention_output_dropout = dropout;
+  probability("attention_output_dropout", c.attention_output_dropout);
   if (positions == PositionKind::rotary && (c.rotary_dim < 0 || c.rotary_dim % 2 != 0 || c.rotary_dim > c.head_dim))
     fail("StackConfig", "rotary positions turn pairs: rotary_dim must be even and at most head_dim {}, got {}", c.head_dim, c.rotary_dim);
   if (positions == PositionKind::relative && (relative_buckets < 4 || relative_max_distance <= relative_buckets / 2))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/embedding.h"
@@ -62,6 +63,38 @@ std::int64_t relative_bucket(std::int64_t distance, bool bidirectional, std::int
   return bucket + std::min(buckets - 1, exact + static_cast<std::int64_t>(ratio * static_cast<float>(buckets - exact)));
 }
 
+std::vector<double> rope_frequencies(const StackConfig& c, std::int64_t longest) {
+  const RopeConfig& r = c.rope;
+  const auto dim = static_cast<double>(c.rotary_dim), original = static_cast<double>(r.original_positions);
+  double base = c.rope_base;
+  if (r.scaling == RopeScaling::dynamic && longest > r.original_positions)
+    base *= std::pow(r.factor * static_cast<double>(longest) / original - (r.factor - 1.0), dim / (dim - 2.0));
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < c.rotary_dim; i += 2) frequencies.push_back(std::pow(base, -static_cast<double>(i) / dim));
+
+  // Each frequency f becomes (1 - kept) · f / factor + kept · f.
+  auto divide = [&](auto&& kept) {
+    for (std::size_t i = 0; i < frequencies.size(); ++i) {
+      const double keep = std::clamp(kept(static_cast<double>(i), frequencies[i]), 0.0, 1.0);
+      frequencies[i] *= (1.0 - keep) / r.factor + keep;
+    }
+  };
+  constexpr double turn = 2.0 * std::numbers::pi;
+  if (r.scaling == RopeScaling::linear) divide([](double, double) { return 0.0; });
+  if (r.scaling == RopeScaling::llama3)
+    divide([&](double, double f) { return (original * f / turn - r.low_factor) / (r.high_factor - r.low_factor); });
+  if (r.scaling == RopeScaling::yarn) {
+    // The pair that makes so many turns in the original positions.
+    auto pair = [&](double turns) { return dim * std::log(original / (turns * turn)) / (2.0 * std::log(base)); };
+    double low = pair(r.fast_turns), high = pair(r.slow_turns);
+    if (r.whole_pairs) low = std::floor(low), high = std::ceil(high);
+    low = std::max(low, 0.0), high = std::min(high, dim - 1.0);
+    if (low == high) high += 0.001;
+    divide([&](double i, double) { return 1.0 - (i - low) / (high - low); });
+  }
+  return frequencies;
+}
+
 std::vector<float> alibi_slopes(std::int64_t heads) {
   std::int64_t power = 1;
   while (power * 2 <= heads) power *= 2;
@@ -114,10 +147,15 @@ const RopeTable* AttentionPositions::rope(Context& ctx, std::int64_t longest) co
   if (config.positions != PositionKind::rotary) return nullptr;
   if (longest > config.max_positions)
     fail("positions", "a sequence of {} tokens is longer than max_positions {}", longest, config.max_positions);
-  if (!rope_table.cos.defined() || rope_table.cos.dim(0) < longest) {
+  // Beyond the original positions the dynamic frequencies are those of one length.
+  const bool dynamic = config.rope.scaling == RopeScaling::dynamic;
+  const std::int64_t length = dynamic ? std::max(longest, config.rope.original_positions) : 0;
+  if (!rope_table.cos.defined() || rope_table.cos.dim(0) < longest || length != rope_length) {
     std::int64_t size = 64;
     while (size < longest) size *= 2;
-    rope_table = transformer::rope_table(ctx, std::min(size, config.max_positions), config.rotary_dim, config.rope_base);
+    rope_table = transformer::rope_table(ctx, std::min(size, config.max_positions), rope_frequencies(config, longest),
+                                         config.rope.table_scale);
+    rope_length = length;
   }
   return &rope_table;
 }

@@ -1,6 +1,7 @@
 #include "transformer/nn/stack.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "transformer/ops/elementwise.h"
 
@@ -12,6 +13,7 @@ Layer::Layer(const StackConfig& c)
     cross_attention.emplace(c, true);
     around_cross_attention.emplace(c);
   }
+  if (order == BlockOrder::sequential) around_attention.dropout = c.attention_output_dropout;
 }
 
 Tensor Layer::operator()(Context& ctx, Tensor x, const AttentionCall& self, const AttentionCall& cross) const {
@@ -26,7 +28,13 @@ Tensor Layer::operator()(Context& ctx, Tensor x, const AttentionCall& self, cons
 }
 
 Stack::Stack(const StackConfig& c) : config(c.resolved()), positions(config) {
-  for (std::int64_t i = 0; i < config.layers; ++i) layers.emplace_back(config);
+  const float scale = config.attention_scale != 0.0F ? config.attention_scale : 1.0F / std::sqrt(static_cast<float>(config.head_dim));
+  StackConfig each = config;
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    if (!config.windows.empty()) each.window = config.windows[static_cast<std::size_t>(i)];
+    if (config.scale_by_layer) each.attention_scale = scale / static_cast<float>(i + 1);
+    layers.emplace_back(each);
+  }
   if (config.final_norm) final_norm = norm_of(config);
 }
 
@@ -46,13 +54,13 @@ Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) 
     in.cache->begin(ctx, in.sequences, config.layers);
     starts = in.cache->lengths();
   }
-  const std::int64_t longest = positions_needed(in.sequences, starts);
+  const std::int64_t longest = std::max(positions_needed(in.sequences, starts), in.longest);
   AttentionCall self{.sequences = in.sequences,
                      .bias = in.bias,
                      .relative_bias = positions.bias(ctx, longest),
                      .rope = positions.rope(ctx, longest),
                      .cache = in.cache};
-  if (self.rope != nullptr) self.position = position_ids(ctx, in.sequences, starts);
+  if (self.rope != nullptr) self.position = in.positions.defined() ? in.positions : position_ids(ctx, in.sequences, starts);
   AttentionCall cross{.sequences = in.memory_readers.value_or(in.sequences),
                       .memory = in.memory,
                       .memory_sequences = in.memory_sequences,

@@ -3,6 +3,7 @@
 #include "backend/kernels.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/ops/check.h"
+#include "transformer/ops/shape.h"
 
 namespace transformer {
 namespace {
@@ -78,6 +79,33 @@ Tensor unpack(Context& ctx, const Tensor& x, const Packing& p) {
     kernels(ctx).embedding(ctx, p.index, dy.view({p.batch * p.longest, dy.dim(2)}), 1.0F, dx);
     in[0].add(ctx, dx);
   });
+}
+
+Tensor unpack_weights(Context& ctx, const Tensor& weights, const Packing& queries, const Packing& keys) {
+  check_float(ctx, "unpack_weights", "weights", weights);
+  const std::int64_t batch = queries.batch, q = queries.sequences.longest(), k = keys.sequences.longest();
+  if (weights.rank() != 4 || weights.dim(0) != batch || keys.batch != batch || weights.dim(2) != q || weights.dim(3) != k)
+    fail("unpack_weights", "weights {} do not fit: expected [{}, heads, {}, {}]", weights.shape(), batch, q, k);
+  if (q == queries.longest && k == keys.longest) return weights.detach();  // no sequence is shorter than that, so none is moved
+  const std::int64_t heads = weights.dim(1);
+  // First the rows of the queries, then, with queries and keys exchanged, those of the keys.
+  auto place = [&](const Tensor& x, const Packing& p, std::int64_t other) {  // [batch · heads · packed, other]
+    std::vector<std::int64_t> from, to;
+    const std::vector<std::int64_t> index = p.index.to_vector<std::int64_t>();
+    const std::int64_t packed = p.sequences.longest();
+    for (std::int64_t b = 0; b < batch; ++b)
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (std::int64_t i = 0; i < p.sequences.length(b); ++i) {
+          from.push_back((b * heads + h) * packed + i);
+          to.push_back((b * heads + h) * p.longest + index[static_cast<std::size_t>(p.sequences.begin(b) + i)] - b * p.longest);
+        }
+    Tensor y = Tensor::zeros(ctx, {batch * heads * p.longest, other}, x.dtype());
+    kernels(ctx).copy_rows(ctx, x.view({batch * heads * packed, other}), from, y, to);
+    return y.view({batch, heads, p.longest, other});
+  };
+  const NoGradients no_gradients(ctx);
+  const Tensor rows = place(contiguous(ctx, weights.detach()), queries, k);
+  return transpose(ctx, place(transpose(ctx, rows, 2, 3), keys, queries.longest), 2, 3);
 }
 
 }  // namespace transformer

@@ -42,16 +42,23 @@ Kernels::RopeArgs checked_rope(Context& ctx, const Tensor& x, const Tensor& posi
 RopeTable rope_table(Context& ctx, std::int64_t positions, std::int64_t rotary_dim, float base) {
   if (positions < 0 || rotary_dim < 0 || rotary_dim % 2 != 0 || !(base > 0.0F))
     fail("rope_table", "positions {} must be 0 or more, rotary_dim {} even, base {} positive", positions, rotary_dim, base);
-  const std::int64_t half = rotary_dim / 2;
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < rotary_dim; i += 2)
+    frequencies.push_back(std::pow(static_cast<double>(base), -static_cast<double>(i) / static_cast<double>(rotary_dim)));
+  return rope_table(ctx, positions, frequencies);
+}
+
+RopeTable rope_table(Context& ctx, std::int64_t positions, std::span<const double> frequencies, double scale) {
+  if (positions < 0) fail("rope_table", "positions {} must be 0 or more", positions);
+  const auto half = static_cast<std::int64_t>(frequencies.size());
   std::vector<float> cos, sin;
   cos.reserve(static_cast<std::size_t>(positions * half));
   sin.reserve(cos.capacity());
   for (std::int64_t p = 0; p < positions; ++p)
-    for (std::int64_t i = 0; i < half; ++i) {  // float64: the angles grow with the position, their errors too
-      const double angle = static_cast<double>(p) *
-          std::pow(static_cast<double>(base), -2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim));
-      cos.push_back(static_cast<float>(std::cos(angle)));
-      sin.push_back(static_cast<float>(std::sin(angle)));
+    for (double frequency : frequencies) {  // float64: the angles grow with the position, their errors too
+      const double angle = static_cast<double>(p) * frequency;
+      cos.push_back(static_cast<float>(scale * std::cos(angle)));
+      sin.push_back(static_cast<float>(scale * std::sin(angle)));
     }
   return {Tensor::from<float>(ctx, {positions, half}, cos), Tensor::from<float>(ctx, {positions, half}, sin)};
 }

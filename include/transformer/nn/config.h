@@ -29,6 +29,24 @@ enum class BlockOrder : std::uint8_t {
   parallel,    // x + Attention(Norm(x)) + FFN(Norm(x)): PaLM, Falcon
 };
 
+// RoPE for contexts longer than those of the first training: its frequencies f are changed.
+enum class RopeScaling : std::uint8_t {
+  none,
+  linear,   // f / factor
+  dynamic,  // a larger base as soon as a sequence is longer than original_positions
+  llama3,   // f / factor for wavelengths longer than original_positions, untouched for short ones, between in between
+  yarn,     // the same by the number of turns in original_positions, and cosines and sines are scaled
+};
+struct RopeConfig {
+  RopeScaling scaling = RopeScaling::none;
+  double factor = 1.0;
+  std::int64_t original_positions = 0;         // dynamic, llama3, yarn
+  double low_factor = 1.0, high_factor = 4.0;  // llama3: between the wavelengths original_positions / low and / high
+  double fast_turns = 32.0, slow_turns = 1.0;  // yarn: so many turns stay as they are; so few are divided
+  bool whole_pairs = true;                     // yarn: the range between is rounded to whole pairs
+  double table_scale = 1.0;                    // yarn: of cosines and sines
+};
+
 // The names of the values in config.json and on the command line.
 std::vector<std::pair<NormKind, std::string_view>> names(NormKind);
 std::vector<std::pair<NormPlace, std::string_view>> names(NormPlace);
@@ -51,19 +69,23 @@ struct StackConfig {
   BlockOrder order = BlockOrder::sequential;
   bool separate_norms = false;  // parallel order: the FFN has a norm of its own
   bool qkv_bias = true, out_bias = true, ffn_bias = true, norm_bias = true;
-  float attention_scale = 0.0F;  // 0: 1/√head_dim
-  bool causal = false;           // a token sees only itself and those before it
-  std::int64_t window = 0;       // > 0: sees at most this many tokens back
-  bool cross_attention = false;  // a decoder that reads an encoder's output
+  float attention_scale = 0.0F;            // 0: 1/√head_dim
+  bool causal = false;                     // a token sees only itself and those before it
+  std::int64_t window = 0;                 // > 0: sees at most this many tokens back
+  std::vector<std::int64_t> windows = {};  // one a layer, instead of `window`
+  bool scale_by_layer = false;             // the scores of layer i, from 0, are divided by i + 1 (a setting of GPT-2)
+  bool cross_attention = false;            // a decoder that reads an encoder's output
   PositionKind positions = PositionKind::none;
   std::int64_t max_positions = 5000;                                // of sinusoidal, learned and rotary tables
   std::int64_t relative_buckets = 32, relative_max_distance = 128;  // T5
   float rope_base = 10000.0F;
   std::int64_t rotary_dim = 0;  // 0: the whole head
+  RopeConfig rope = {};
   RopePairs rope_pairs = RopePairs::half_split;
-  float dropout = 0.0F;            // after each sublayer
-  float attention_dropout = 0.0F;  // on the attention weights
-  float ffn_dropout = 0.0F;        // inside the FFN, after the activation
+  float dropout = 0.0F;                    // after each sublayer
+  float attention_output_dropout = -1.0F;  // after attention, where it differs from `dropout`
+  float attention_dropout = 0.0F;          // on the attention weights
+  float ffn_dropout = 0.0F;                // inside the FFN, after the activation
 
   // Fills in the zeros that mean "derived" and refuses what cannot be: Error says which setting and why.
   StackConfig resolved() const;

@@ -24,6 +24,9 @@ Tensor sinusoidal_table(Context& ctx, std::int64_t positions, std::int64_t d, bo
 // T5's bucket of a distance (key position − query position): exact when near, logarithmic up to max_distance.
 std::int64_t relative_bucket(std::int64_t distance, bool bidirectional, std::int64_t buckets, std::int64_t max_distance);
 
+// The angles by which RoPE turns each pair of dimensions from one position to the next, for sequences of up to `longest`.
+std::vector<double> rope_frequencies(const StackConfig& resolved, std::int64_t longest);
+
 // ALiBi's slope of each head: 2^(−8·(i+1)/n) where n heads are a power of two, interpolated otherwise.
 std::vector<float> alibi_slopes(std::int64_t heads);
 
@@ -46,8 +49,9 @@ struct AddedPositions {
 // angles of RoPE.
 struct AttentionPositions {
   StackConfig config;
-  Parameter relative;            // T5: [buckets, heads]
-  mutable RopeTable rope_table;  // grows with the longest sequence seen
+  Parameter relative;                    // T5: [buckets, heads]
+  mutable RopeTable rope_table;          // grows with the longest sequence seen
+  mutable std::int64_t rope_length = 0;  // what its frequencies depend on, when scaling is dynamic
 
   AttentionPositions() = default;
   explicit AttentionPositions(const StackConfig& resolved);

@@ -43,7 +43,10 @@ struct Layer {
 struct StackInput {
   Tensor x = {};  // [tokens, d]
   Sequences sequences = {};
-  Tensor bias = {};    // mask or bias on the self-attention scores, may be undefined
+  Tensor bias = {};  // mask or bias on the self-attention scores, may be undefined
+  // Rotary: int32 [tokens], where they are not the tokens' places in their sequences, and one more than the largest of them.
+  Tensor positions = {};
+  std::int64_t longest = 0;
   Tensor memory = {};  // decoders: the encoder's output [memory tokens, d]
   Sequences memory_sequences = {};
   // The tokens of x that read each memory, one after the other, when they are not one sequence: the hypotheses of a beam

@@ -23,5 +23,8 @@ Packing packing(Context& ctx, std::int64_t batch, std::int64_t longest);
 Tensor pack(Context& ctx, const Tensor& x, const Packing& packing);
 // x [tokens, d] → [batch, longest, d], zero where there is no token.
 Tensor unpack(Context& ctx, const Tensor& x, const Packing& packing);
+// Weights of attention [sequences, heads, longest queries, longest keys] in the packed order → float32 [batch, heads, queries,
+// keys] at the places of the padded batches, zero elsewhere. No gradient.
+Tensor unpack_weights(Context& ctx, const Tensor& weights, const Packing& queries, const Packing& keys);
 
 }  // namespace transformer

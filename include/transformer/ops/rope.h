@@ -3,6 +3,7 @@
 // their products depend on the distance between them alone.
 
 #include <cstdint>
+#include <span>
 
 #include "transformer/core/context.h"
 #include "transformer/core/tensor.h"
@@ -15,6 +16,8 @@ struct RopeTable {
   Tensor cos, sin;
 };
 RopeTable rope_table(Context& ctx, std::int64_t positions, std::int64_t rotary_dim, float base = 10000.0F);
+// The same of position · frequency for other frequencies, one a pair; all values times `scale`.
+RopeTable rope_table(Context& ctx, std::int64_t positions, std::span<const double> frequencies, double scale = 1.0);
 
 struct RopeOptions {
   std::int64_t heads = 1;
