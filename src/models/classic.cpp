@@ -1,7 +1,9 @@
 #include "transformer/models/classic.h"
 
+#include "models/families.h"
 #include "transformer/io/config.h"
 #include "transformer/io/json.h"
+#include "transformer/models/seq2seq.h"
 
 namespace transformer {
 namespace {
@@ -9,7 +11,6 @@ namespace {
 const std::vector<NameRule> transformer_rules{
     {"src_embedding", "encoder.embedding"},
     {"tgt_embedding", "decoder.embedding"},
-    {"output_linear", "output"},
     {"encoder.positions", "encoder.positions"},
     {"decoder.positions", "decoder.positions"},
     {"encoder.relative_positions", "encoder.stack.positions.relative"},
@@ -55,6 +56,7 @@ const std::vector<NameRule> encoder_rules{
 };
 
 constexpr std::string_view model_type = "transformer";
+constexpr const char* output_name = "output_linear";
 
 // The sinusoidal table is computed, not trained; checkpoints may carry it as a buffer.
 const std::vector<std::string_view> computed{"pos_encoder.pe", "pos_encoding.pe"};
@@ -65,7 +67,11 @@ void load_folder(Context& ctx, const std::vector<Binding>& bindings, const std::
 
 }  // namespace
 
-std::vector<Binding> classic_bindings(Transformer& model) { return bind_names(parameters(model), transformer_rules); }
+std::vector<Binding> classic_bindings(Transformer& model) {
+  std::vector<NameRule> rules = transformer_rules;
+  rules.push_back({output_name, "output"});
+  return bind_names(parameters(model), rules);
+}
 std::vector<Binding> classic_bindings(Encoder& model) { return bind_names(parameters(model), encoder_rules); }
 
 void load_classic(Context& ctx, Transformer& model, const std::filesystem::path& folder) {
@@ -106,5 +112,22 @@ void save_transformer(Transformer& model, const std::filesystem::path& folder) {
   write_transformer_config(model.config, folder);
   save_safetensors(folder / "model.safetensors", named_tensors(classic_bindings(model)), {{"format", "pt"}});
 }
+
+namespace families {
+
+const Family classic{.model_type = model_type, .make = [](Settings& s) -> std::unique_ptr<Model> {
+                       TransformerConfig config;
+                       TransformerConfig::visit(config, [&](std::string_view name, auto& value, std::string_view) {
+                         if (const nlohmann::json* given = s.find(name)) detail::read_value(*given, value, std::string(name));
+                       });
+                       Seq2SeqOptions options{.names = transformer_rules,
+                                              .output_name = output_name,
+                                              .start = s.maybe<std::int64_t>("decoder_start_token_id"),
+                                              .pad = config.pad_id};
+                       options.load.ignored.assign(computed.begin(), computed.end());
+                       return std::make_unique<Seq2SeqModel>(config.encoder_decoder(), std::move(options));
+                     }};
+
+}  // namespace families
 
 }  // namespace transformer

@@ -5,6 +5,6 @@
 
 namespace transformer::families {
 
-// extern const Family gpt2;
+extern const Family bart, classic, marian, t5;
 
 }  // namespace transformer::families

@@ -39,7 +39,9 @@ std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& fol
   }
   LoadRules rules = model->load_rules();
   rules.dtype = options.dtype;
-  load(ctx, model->bindings(), Checkpoint(folder), rules);
+  const Checkpoint files(folder);
+  model->adapt(files);
+  load(ctx, model->bindings(), files, rules);
   return model;
 }
 

@@ -48,6 +48,8 @@ class Model {
   virtual std::vector<Binding> bindings() = 0;
   // What else its files may hold.
   virtual LoadRules load_rules() const { return {}; }
+  // Called before its files are read: what they have and config.json does not tell, such as a head that may be tied or not.
+  virtual void adapt(const Checkpoint& files) { static_cast<void>(files); }
 
   const nlohmann::json& config() const { return config_; }  // config.json as it was read
 

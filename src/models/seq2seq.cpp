@@ -1,0 +1,162 @@
+#include "transformer/models/seq2seq.h"
+
+#include "transformer/ops/attention.h"
+#include "transformer/ops/cross_entropy.h"
+#include "transformer/ops/pack.h"
+#include "transformer/ops/shape.h"
+
+namespace transformer {
+namespace {
+
+// A padded batch as the network takes it.
+struct Side {
+  Packing packing;
+  Tensor ids;   // [tokens]
+  Tensor bias;  // [batch, 1, 1, longest], undefined: all that is there is seen
+};
+
+bool padded_at_the_end(const Packing& p) {
+  const std::vector<std::int64_t> places = p.index.to_vector<std::int64_t>();
+  for (std::int64_t s = 0; s < p.sequences.count(); ++s)
+    if (const std::int64_t n = p.sequences.length(s); n > 0)
+      if (places[static_cast<std::size_t>(p.sequences.begin(s) + n - 1)] != s * p.longest + n - 1) return false;
+  return true;
+}
+
+void check_like(const char* name, const Tensor& t, const char* other, const Tensor& ids) {
+  if (t.shape() != ids.shape()) fail("run", "{} is {} and {} is {}: expected one size", name, t.shape(), other, ids.shape());
+}
+
+// These models count positions from the beginning of the padded row. What is padded at its end is packed; any other mask
+// hides tokens from attention, but leaves them where they are.
+Side side_of(Context& ctx, const Tensor& ids, const Tensor* mask, bool may_pack) {
+  Side side{.packing = packing(ctx, ids.dim(0), ids.dim(1)), .ids = {}, .bias = {}};
+  if (mask != nullptr) {
+    Packing packed = packing(ctx, contiguous(ctx, *mask));
+    if (may_pack && padded_at_the_end(packed)) side.packing = std::move(packed);
+    else side.bias = mask_to_bias(ctx, *mask).view({mask->dim(0), 1, 1, mask->dim(1)});
+  }
+  side.ids = pack(ctx, ids, side.packing);
+  return side;
+}
+
+// weights [batch, heads, q, k] with zeros behind: [batch, heads, queries, keys].
+Tensor padded(Context& ctx, Tensor weights, std::int64_t queries, std::int64_t keys) {
+  for (const auto& [axis, size] : {std::pair{2, queries}, std::pair{3, keys}}) {
+    std::vector<std::int64_t> dims(weights.shape().begin(), weights.shape().end());
+    auto& missing = dims[static_cast<std::size_t>(axis)];
+    missing = size - missing;
+    if (missing > 0) weights = concat(ctx, {weights, Tensor::zeros(ctx, Shape(dims), weights.dtype())}, axis);
+  }
+  return weights;
+}
+
+std::vector<std::int64_t> values_of(const Tensor& ids) {
+  return visit_index("run", ids.dtype(), [&]<class T>() {
+    const std::vector<T> values = ids.to_vector<T>();
+    return std::vector<std::int64_t>(values.begin(), values.end());
+  });
+}
+
+constexpr std::int64_t not_a_label = -100;  // Hugging Face's mark of labels that count for nothing
+
+}  // namespace
+
+Seq2SeqModel::Seq2SeqModel(const EncoderDecoderConfig& config, Seq2SeqOptions options) : network(config), options_(std::move(options)) {}
+
+std::vector<Binding> Seq2SeqModel::bindings() {
+  std::vector<NameRule> names = options_.names;
+  if (network.output) names.push_back({.theirs = options_.output_name, .ours = "output"});
+  else
+    names.push_back(
+        {.theirs = options_.output_name, .ours = network.decoder.embedding ? "decoder.embedding" : "encoder.embedding", .tied = true});
+  return bind_names(parameters(), names);
+}
+
+void Seq2SeqModel::adapt(const Checkpoint& files) {
+  EncoderDecoderConfig config = network.settings;
+  if (options_.output_as_in_file)
+    config.output_vocabulary = files.contains(options_.output_name + ".weight") ? network.target_vocabulary() : 0;
+  if (!files.contains("final_logits_bias")) config.logits_bias = false;  // it is zero then
+  network = EncoderDecoder(config);
+}
+
+Tensor Seq2SeqModel::shifted(Context& ctx, const Tensor& labels) const {
+  if (!options_.start) fail("run", "labels need decoder_input_ids beside them: config.json says no decoder_start_token_id");
+  const std::vector<std::int64_t> from = values_of(labels);
+  std::vector<std::int64_t> to(from.size());
+  const std::int64_t width = labels.dim(1);
+  for (std::int64_t i = 0; i < labels.numel(); ++i) {
+    const std::int64_t before = i % width == 0 ? *options_.start : from[static_cast<std::size_t>(i - 1)];
+    if (before == not_a_label && !options_.pad) fail("run", "labels of -100 need a pad_token_id in config.json");
+    to[static_cast<std::size_t>(i)] = before == not_a_label ? *options_.pad : before;
+  }
+  return Tensor::from<std::int64_t>(ctx, labels.shape(), to);
+}
+
+NamedTensors Seq2SeqModel::run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
+  check_inputs(inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
+  const Tensor& source_ids = input(inputs, "input_ids", 2);
+  const Tensor* mask = optional_input(inputs, "attention_mask", 2);
+  const Tensor* labels = options_.base ? nullptr : optional_input(inputs, "labels", 2);
+  const Tensor* target_ids = optional_input(inputs, "decoder_input_ids", 2);
+  const Tensor* target_mask = optional_input(inputs, "decoder_attention_mask", 2);
+  Tensor made;
+  if (target_ids == nullptr) {
+    if (labels != nullptr) made = shifted(ctx, *labels);
+    else if (options_.source_as_target) made = shifted(ctx, source_ids);
+    else static_cast<void>(input(inputs, "decoder_input_ids", 2));  // says what is missing
+    target_ids = &made;
+  }
+  if (mask != nullptr) check_like("attention_mask", *mask, "input_ids", source_ids);
+  if (target_mask != nullptr) check_like("decoder_attention_mask", *target_mask, "decoder_input_ids", *target_ids);
+  if (labels != nullptr) check_like("labels", *labels, "decoder_input_ids", *target_ids);
+  if (target_ids->dim(0) != source_ids.dim(0))
+    fail("run", "input_ids {} and decoder_input_ids {} are batches of different sizes", source_ids.shape(), target_ids->shape());
+
+  const Side source = side_of(ctx, source_ids, mask, true), target = side_of(ctx, *target_ids, target_mask, false);
+  const PairBatch batch{.source_ids = source.ids,
+                        .source = source.packing.sequences,
+                        .target_ids = target.ids,
+                        .target = target.packing.sequences,
+                        .source_bias = source.bias,
+                        .target_bias = target.bias};
+  TransformerTrace trace;
+  const bool traced = options.hidden_states || options.attentions;
+  const Tensor memory = network.encode(ctx, batch, traced ? &trace.encoder : nullptr);
+  const Tensor hidden = network.decode(ctx, batch, memory, traced ? &trace.decoder : nullptr);
+
+  NamedTensors out;
+  out["encoder_last_hidden_state"] = unpack(ctx, memory, source.packing);
+  if (options_.base) {
+    out["last_hidden_state"] = unpack(ctx, hidden, target.packing);
+  } else {
+    const Tensor logits = network.logits(ctx, hidden);
+    out["logits"] = unpack(ctx, logits, target.packing);
+    if (labels != nullptr) {
+      std::vector<std::int64_t> wanted = values_of(*labels);
+      std::replace(wanted.begin(), wanted.end(), not_a_label, network.settings.ignored_label);
+      out["loss"] = cross_entropy(ctx, logits, Tensor::from<std::int64_t>(ctx, {labels->numel()}, wanted),
+                                  {.label_smoothing = network.settings.label_smoothing, .ignore = network.settings.ignored_label});
+    }
+  }
+  auto number = [](const char* name, std::size_t i) { return fmt::format("{}.{}", name, i); };
+  if (options.hidden_states) {
+    for (std::size_t i = 0; i < trace.encoder.hidden_states.size(); ++i)
+      out[number("encoder_hidden_states", i)] = unpack(ctx, trace.encoder.hidden_states[i], source.packing);
+    for (std::size_t i = 0; i < trace.decoder.hidden_states.size(); ++i)
+      out[number("decoder_hidden_states", i)] = unpack(ctx, trace.decoder.hidden_states[i], target.packing);
+  }
+  if (options.attentions) {
+    const std::int64_t n = source.packing.longest, m = target.packing.longest;
+    for (std::size_t i = 0; i < trace.encoder.attentions.size(); ++i)
+      out[number("encoder_attentions", i)] = padded(ctx, trace.encoder.attentions[i], n, n);
+    for (std::size_t i = 0; i < trace.decoder.attentions.size(); ++i)
+      out[number("decoder_attentions", i)] = padded(ctx, trace.decoder.attentions[i], m, m);
+    for (std::size_t i = 0; i < trace.decoder.cross_attentions.size(); ++i)
+      out[number("cross_attentions", i)] = padded(ctx, trace.decoder.cross_attentions[i], m, n);
+  }
+  return out;
+}
+
+}  // namespace transformer
