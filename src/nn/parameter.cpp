@@ -3,15 +3,28 @@
 #include <cmath>
 
 #include "transformer/autograd/autograd.h"
+#include "transformer/nn/positions.h"
 #include "transformer/ops/random.h"
 
 namespace transformer {
 namespace {
 
+Tensor sincos_table(Context& ctx, std::int64_t positions, std::int64_t d) {
+  std::vector<float> values = sinusoidal_table(ctx, positions, d).to_vector<float>();
+  const auto n = static_cast<double>(values.size());
+  double mean = 0.0, squares = 0.0;
+  for (float v : values) mean += v / n;
+  for (float v : values) squares += (v - mean) * (v - mean);
+  const double deviation = std::sqrt(squares / (n - 1.0));
+  for (float& v : values) v = static_cast<float>((v - mean) / (10.0 * deviation));
+  return Tensor::from<float>(ctx, {positions, d}, values);
+}
+
 Tensor fresh(Context& ctx, const Parameter& p) {
   switch (p.init) {
     case Init::zeros: return Tensor::zeros(ctx, p.shape);
     case Init::ones: return Tensor::full(ctx, p.shape, 1.0F);
+    case Init::sincos: return sincos_table(ctx, p.shape[0], p.shape[1]);
     case Init::normal: return random_normal(ctx, p.shape, 0.0F, p.deviation);
     case Init::xavier_uniform: {
       // Each part of a fused matrix [out, in] is a matrix of its own.

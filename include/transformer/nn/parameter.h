@@ -18,7 +18,13 @@
 
 namespace transformer {
 
-enum class Init : std::uint8_t { zeros, ones, xavier_uniform, normal };
+enum class Init : std::uint8_t {
+  zeros,
+  ones,
+  xavier_uniform,
+  normal,
+  sincos,  // a table of positions: sinusoidal_table moved and scaled to mean 0 and deviation 0.1 (PatchTST)
+};
 
 struct Parameter {
   Shape shape;  // rank 0: the module does not have this parameter
