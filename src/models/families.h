@@ -6,5 +6,6 @@
 namespace transformer::families {
 
 extern const Family bart, classic, marian, t5;
+extern const Family deit, patchtst, swin, vit;
 
 }  // namespace transformer::families

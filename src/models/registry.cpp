@@ -9,7 +9,7 @@ namespace {
 
 const std::vector<const Family*>& registry() {
   using namespace families;
-  static const std::vector<const Family*> all{&bart, &classic, &marian, &t5};
+  static const std::vector<const Family*> all{&bart, &classic, &deit, &marian, &patchtst, &swin, &t5, &vit};
   return all;
 }
 
