@@ -1,6 +1,9 @@
 #include "transformer/generate/decoder.h"
 
+#include <numeric>
+
 #include "transformer/core/error.h"
+#include "transformer/ops/copy.h"
 #include "transformer/ops/shape.h"
 
 namespace transformer {
@@ -22,33 +25,43 @@ class TransformerDecoder final : public StepDecoder {
     memory_ = model.encoder(ctx, Tensor::from<std::int32_t>(ctx, {sources_.total()}, ids), sources_);
   }
 
-  Tensor next(Context& ctx, std::span<const std::int32_t> tokens, Attended* attended) override {
-    if (tokens.size() != source_of_.size())
-      fail("decoder", "{} tokens given for {} rows: expected one each", tokens.size(), source_of_.size());
+  Tensor next(Context& ctx, std::span<const std::int32_t> tokens, const Sequences& sequences, Attended* attended) override {
+    const auto rows = static_cast<std::int64_t>(source_of_.size());
+    if (sequences.count() != rows || sequences.total() != static_cast<std::int64_t>(tokens.size()))
+      fail("decoder", "{} tokens in {} sequences given for {} rows: expected one sequence each", tokens.size(), sequences.count(), rows);
     // The rows of a source read its memory side by side.
-    std::vector<std::int64_t> begins, lengths, readers;
+    std::vector<std::int64_t> begins, lengths, readers, last;  // last: the last new token of each row
     for (std::size_t row = 0; row < source_of_.size(); ++row) {
+      const std::int64_t added = sequences.length(static_cast<std::int64_t>(row));
+      if (added < 1) fail("decoder", "row {} was given no token: expected one or more", row);
+      last.push_back((last.empty() ? -1 : last.back()) + added);
       if (row > 0 && source_of_[row] == source_of_[row - 1]) {
-        ++readers.back();
+        readers.back() += added;
         continue;
       }
       const auto source = static_cast<std::int64_t>(source_of_[row]);
       begins.push_back(sources_.begin(source));
       lengths.push_back(sources_.length(source));
-      readers.push_back(1);
+      readers.push_back(added);
     }
-    const auto rows = static_cast<std::int64_t>(tokens.size());
     StackTrace trace;
-    const Tensor hidden = model_.decode(ctx,
-                                        {.ids = Tensor::from<std::int32_t>(ctx, {rows}, tokens),
-                                         .sequences = Sequences::uniform(rows, 1),
-                                         .memory = memory_,
-                                         .memory_sequences = Sequences::with_gaps(begins, lengths, sources_.total()),
-                                         .memory_readers = Sequences(readers),
-                                         .cache = &cache_},
-                                        attended != nullptr ? &trace : nullptr);
+    Tensor hidden = model_.decode(ctx,
+                                  {.ids = Tensor::from<std::int32_t>(ctx, {sequences.total()}, tokens),
+                                   .sequences = sequences,
+                                   .memory = memory_,
+                                   .memory_sequences = Sequences::with_gaps(begins, lengths, sources_.total()),
+                                   .memory_readers = Sequences(readers),
+                                   .cache = &cache_},
+                                  attended != nullptr ? &trace : nullptr);
     memory_ = {};  // its keys and values are in the cache
-    if (attended != nullptr) read_weights(trace, lengths, readers, *attended);
+    if (attended != nullptr) read_weights(trace, lengths, readers, last, *attended);
+    if (sequences.total() > rows) {
+      Tensor ends = Tensor::empty(ctx, {rows, hidden.cols()}, hidden.dtype());
+      std::vector<std::int64_t> all(last.size());
+      std::iota(all.begin(), all.end(), std::int64_t{0});
+      copy_rows(ctx, hidden, last, ends, all);
+      hidden = ends;
+    }
     return cast(ctx, model_.logits(ctx, hidden), DType::float32);
   }
 
@@ -60,9 +73,9 @@ class TransformerDecoder final : public StepDecoder {
   }
 
  private:
-  // trace [sources, heads, longest readers, longest source] → the mean over the heads for each row.
+  // trace [sources, heads, longest readers, longest source] → the mean over the heads for the last new token of each row.
   static void read_weights(const StackTrace& trace, const std::vector<std::int64_t>& lengths, const std::vector<std::int64_t>& readers,
-                           Attended& attended) {
+                           const std::vector<std::int64_t>& last, Attended& attended) {
     const auto layers = static_cast<std::int64_t>(trace.cross_attentions.size());
     const std::int64_t layer = attended.layer < 0 ? layers + attended.layer : attended.layer;
     if (layer < 0 || layer >= layers)
@@ -71,8 +84,10 @@ class TransformerDecoder final : public StepDecoder {
     const std::int64_t heads = weights.dim(1), longest_reader = weights.dim(2), longest = weights.dim(3);
     const float* values = weights.data<float>();
     attended.weights.clear();
-    for (std::size_t s = 0; s < lengths.size(); ++s) {
+    std::int64_t first = 0;  // new token of this source
+    for (std::size_t s = 0; s < lengths.size(); first += readers[s++]) {
       for (std::int64_t r = 0; r < readers[s]; ++r) {
+        if (first + r != last[attended.weights.size()]) continue;
         auto& mean = attended.weights.emplace_back(static_cast<std::size_t>(lengths[s]), 0.0F);
         for (std::int64_t h = 0; h < heads; ++h) {
           const float* row = values + ((static_cast<std::int64_t>(s) * heads + h) * longest_reader + r) * longest;

@@ -324,7 +324,7 @@ TEST(Search, RefusesWhatCannotBe) {
   expect_error([&] { search(ctx, model, one, {.beam = 2, .n_best = 3}); }, {"3 best", "beam of 2"});
   expect_error([&] { search(ctx, model, one, {.length_penalty = NAN}); }, {"length_penalty"});
   expect_error([&] { search(ctx, model, longest); }, {"101 tokens", "at most 100"});
-  expect_error([&] { search(ctx, broken, one); }, {"no token a probability"});
+  expect_error([&] { search(ctx, broken, one); }, {"no token is left", "finite"});
 }
 
 }  // namespace transformer::test

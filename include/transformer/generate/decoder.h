@@ -1,5 +1,7 @@
 #pragma once
 // A model as the searches see it: it reads a batch of sources once, then gives the logits of the next token, step by step.
+// Where there is an encoder, it reads the source and the decoder begins with a start token; without one the decoder begins with
+// the source itself.
 
 #include <cstdint>
 #include <memory>
@@ -18,25 +20,31 @@ struct Attended {
   std::vector<std::vector<float>> weights = {};
 };
 
-// One batch under way. It holds rows: the unfinished beginnings of target sentences, first one for each source.
+// One batch under way. It holds rows: the unfinished beginnings of sequences, first one for each source.
 class StepDecoder {
  public:
   virtual ~StepDecoder() = default;
-  // Appends one token to each row, in the beginning the start token; gives the logits of the one after it, float32
-  // [rows, vocabulary].
-  virtual Tensor next(Context& ctx, std::span<const std::int32_t> tokens, Attended* attended = nullptr) = 0;
+  // Appends tokens to each row: sequences.length(r) ≥ 1 of them to row r, packed; in the beginning its prompt. Gives the
+  // logits of the token after the last of each row, float32 [rows, vocabulary]; they are the caller's to change.
+  virtual Tensor next(Context& ctx, std::span<const std::int32_t> tokens, const Sequences& sequences, Attended* attended = nullptr) = 0;
   // Row i goes on from what row parents[i] is now. Rows of one source must stay next to each other; those of finished
-  // sentences are left out, and are never computed again.
+  // sequences are left out, and are never computed again.
   virtual void reorder(Context& ctx, std::span<const std::int64_t> parents) = 0;
 };
 
 class SequenceModel {
  public:
   virtual ~SequenceModel() = default;
+  // Reads the sources, as far as an encoder does. The first next() is given prompt() of each.
   virtual std::unique_ptr<StepDecoder> start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const = 0;
-  virtual SpecialTokens special() const = 0;    // of the target
-  virtual std::int64_t max_length() const = 0;  // of a target: tokens it may have before the end token
-  virtual std::int64_t max_source() const = 0;  // tokens a source may have
+  virtual SpecialTokens special() const = 0;  // of what is generated
+  // What a row begins with: the start token, or the source where there is no encoder.
+  virtual std::vector<std::int32_t> prompt(std::span<const std::int32_t> source) const {
+    static_cast<void>(source);
+    return {special().bos};
+  }
+  virtual std::int64_t max_tokens() const = 0;  // that a row may be given, its prompt counted
+  virtual std::int64_t max_source() const = 0;  // that a source may have
 };
 
 // The encoder-decoder as a SequenceModel. Sources are given without special tokens; the end token is added as in training.
@@ -46,7 +54,7 @@ class TranslationModel final : public SequenceModel {
   TranslationModel(const Transformer& model, std::int32_t source_eos, SpecialTokens target);
   std::unique_ptr<StepDecoder> start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const override;
   SpecialTokens special() const override { return target_; }
-  std::int64_t max_length() const override { return model_.config.max_len - 1; }
+  std::int64_t max_tokens() const override { return model_.config.max_len; }
   std::int64_t max_source() const override { return model_.config.max_len - 1; }
 
  private:

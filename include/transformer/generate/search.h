@@ -1,24 +1,15 @@
 #pragma once
-// Greedy and beam search: the best target sentences under a model.
+// Greedy and beam search for translation: the best target sentences under a model, whole sentences that end with the end
+// token. (generate.h goes on from prompts, as Hugging Face's generate does.)
 //
 //   TranslationModel view(model, tokenizer->eos(), special_tokens);
 //   auto best = search(ctx, view, sources, {.beam = 5});
 //   use(best[0][0].ids);
 
 #include "transformer/generate/decoder.h"
-#include "transformer/io/config.h"
+#include "transformer/generate/generation_config.h"
 
 namespace transformer {
-
-// When a sentence is done, given that `beam` finished hypotheses exist; Hugging Face's meaning.
-enum class EarlyStopping : std::uint8_t {
-  no,     // when no running one has a better score, were it to end now
-  yes,    // at once
-  never,  // when no running one can get a better score at any length
-};
-inline EnumNames<EarlyStopping> names(EarlyStopping) {
-  return {{EarlyStopping::no, "false"}, {EarlyStopping::yes, "true"}, {EarlyStopping::never, "never"}};
-}
 
 struct SearchOptions {
   std::int64_t beam = 5;
