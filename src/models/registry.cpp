@@ -9,7 +9,8 @@ namespace {
 
 const std::vector<const Family*>& registry() {
   using namespace families;
-  static const std::vector<const Family*> all{&bart, &classic, &deit, &marian, &patchtst, &swin, &t5, &vit};
+  static const std::vector<const Family*> all{&bart,   &bert,    &classic,  &deit,  &distilbert, &falcon, &gpt2, &llama,
+                                              &marian, &mistral, &patchtst, &qwen2, &roberta,    &swin,   &t5,   &vit};
   return all;
 }
 

@@ -28,6 +28,7 @@ namespace transformer {
 using NamedTensors = std::map<std::string, Tensor, std::less<>>;
 
 struct RunOptions {
+  bool logits = true;          // false: only the loss is wanted, so that the logits of a large vocabulary never exist as a whole
   bool hidden_states = false;  // hidden_states.N: what goes into each layer, and what comes out of the last
   bool attentions = false;     // attentions.N: the weights of each layer [batch, heads, queries, keys]
 };
