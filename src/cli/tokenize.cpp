@@ -6,6 +6,7 @@
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "transformer/text/tokenizer_pair.h"
+#include "transformer/text/utf8.h"
 
 namespace transformer::cli {
 namespace {
@@ -15,13 +16,15 @@ EnumNames<Side> names(Side) { return {{Side::source, "source"}, {Side::target, "
 
 struct TokenizeConfig {
   std::string model = {};
-  bool ids = false, pieces = false, decode = false;
+  bool ids = false, pieces = false, decode = false, special = true, keep_special = false;
   Side side = Side::source;
 
   static void visit(auto& self, auto&& field) {
     field("ids", self.ids, "tokens are numbers");
     field("pieces", self.pieces, "tokens are pieces of text; so it is without --ids too");
     field("decode", self.decode, "from tokens to text");
+    field("special", self.special, "put the special tokens that the model wants around a text");
+    field("keep_special", self.keep_special, "show special tokens when decoding");
     field("side", self.side, "which tokenizer of a model that has two");
   }
 };
@@ -39,7 +42,7 @@ struct TrainConfig {
 };
 
 TokenizerPtr open(const TokenizeConfig& config) {
-  if (!std::filesystem::is_directory(config.model)) return load_tokenizer(config.model);
+  if (!std::filesystem::is_directory(config.model) || !has_tokenizers(config.model)) return load_tokenizer(config.model);
   const TokenizerPair pair = load_tokenizers(config.model);
   return config.side == Side::source ? pair.source : pair.target;
 }
@@ -69,10 +72,12 @@ void tokenize(const TokenizeConfig& config) {
   for (std::string line, out; input.next(line);) {
     out.clear();
     if (config.decode) {
-      out = tokenizer->decode(read_tokens(*tokenizer, line, config.ids, input.number()));
+      out = tokenizer->decode(read_tokens(*tokenizer, line, config.ids, input.number()), !config.keep_special);
     } else {
-      for (const std::int32_t id : tokenizer->encode(line, &replaced))
-        out.append(out.empty() ? "" : " ").append(config.ids ? std::to_string(id) : tokenizer->piece(id));
+      if (!is_valid_utf8(line)) line = sanitize_utf8(line, replaced);
+      const Encoding encoding = tokenizer->tokenize(line, config.special);
+      for (std::size_t i = 0; i < encoding.size(); ++i)
+        out.append(out.empty() ? "" : " ").append(config.ids ? std::to_string(encoding.ids[i]) : encoding.tokens[i]);
     }
     out += '\n';
     std::fwrite(out.data(), 1, out.size(), stdout);

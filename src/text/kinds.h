@@ -3,10 +3,12 @@
 
 #include <array>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "text/token_model.h"
 #include "transformer/text/tokenizer.h"
 
 namespace transformer {
@@ -17,5 +19,18 @@ std::string listed(std::span<const std::string_view> words);  // "a, b, c", for 
 
 TokenizerPtr load_sentencepiece(const std::filesystem::path& path);
 TokenizerPtr load_whitespace(const std::filesystem::path& path);
+
+// A SentencePiece model as a part of a pipeline (text/pipeline.h). Its ids are its own, or those of a vocabulary (Marian);
+// there, a text may begin with the language to translate to: >>fra<<.
+TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes);
+TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes, Vocabulary vocabulary, std::string_view unknown);
+
+// A folder of Hugging Face, or one of the files such a folder has (text/huggingface.cpp).
+TokenizerPtr load_huggingface_folder(const std::filesystem::path& folder);  // null when it holds no tokenizer
+TokenizerPtr load_huggingface_json(const std::filesystem::path& file);
+TokenizerPtr load_word_piece(const std::filesystem::path& vocabulary);
+// Of a Marian folder: "source" or "target".
+TokenizerPtr load_marian(const std::filesystem::path& folder, const std::string& side);
+bool is_marian(const std::filesystem::path& folder);
 
 }  // namespace transformer

@@ -3,14 +3,11 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <iterator>
-#include <system_error>
 #include <unordered_map>
 
 #include "io/atomic_file.h"
+#include "io/read_file.h"
 #include "text/kinds.h"
 #include "transformer/core/random.h"
 #include "transformer/text/utf8.h"
@@ -52,24 +49,112 @@ class SentencePieceTokenizer final : public Tokenizer {
     return ids;
   }
 
-  std::string decode_plain(std::span<const std::int32_t> ids) const override {
+  Encoding tokenize_valid(std::string_view text) const override {
+    Encoding out;
+    for (const auto& piece : model_->EncodeAsImmutableProto(text).pieces()) {
+      out.ids.push_back(static_cast<std::int32_t>(piece.id()));
+      out.tokens.push_back(piece.piece());
+      out.places.push_back({piece.begin(), piece.end()});
+    }
+    out.type_ids.assign(out.size(), 0);
+    out.added.assign(out.size(), 0);
+    return out;
+  }
+
+  std::string decode_all(std::span<const std::int32_t> ids) const override {
     std::string text;
     const Status status = model_->Decode(std::vector<int>(ids.begin(), ids.end()), &text);
     if (!status.ok()) fail(where, "cannot decode: {}", words_of(status));
     return text;
   }
 
+  // What a piece gives depends on those before it in two ways: a row of bytes is text only as a whole, and the space at the
+  // very beginning goes. So a piece that is no byte is decoded behind the last one that had text.
+  class Stream final : public Detokenizer {
+   public:
+    explicit Stream(const SentencePieceTokenizer& tokenizer) : tokenizer_(tokenizer), model_(*tokenizer.model_) {}
+    void push(std::int32_t id, std::string& out) override {
+      ids_.push_back(id);
+      if (model_.IsByte(id)) return;
+      finish(out);
+      if (known_.empty()) return;  // nothing but spaces that go
+      ids_ = {id};
+      known_ = decoded();
+      if (known_.empty()) start_over();
+    }
+    void finish(std::string& out) override {
+      const std::string text = decoded();
+      out.append(text, known_.size());
+      known_ = text;
+    }
+
+   private:
+    // The last piece has no text of its own where a text begins: a visible one takes its place.
+    void start_over() {
+      for (int id = 0; id < model_.GetPieceSize() && known_.empty(); ++id) {
+        if (model_.IsByte(id) || model_.IsControl(id)) continue;
+        ids_ = {id};
+        known_ = decoded();
+      }
+    }
+    std::string decoded() const { return tokenizer_.decode_all(ids_); }
+
+    const SentencePieceTokenizer& tokenizer_;
+    const SentencePieceProcessor& model_;
+    std::vector<std::int32_t> ids_;
+    std::string known_;  // of the text of ids_, what has been given out
+  };
+  std::unique_ptr<Detokenizer> detokenizer() const override { return std::make_unique<Stream>(*this); }
+
   std::string piece_of(std::int32_t id) const override { return model_->IdToPiece(id); }
 
   std::unique_ptr<SentencePieceProcessor> model_;
 };
 
-TokenizerPtr from_bytes(std::string_view source, std::string_view bytes) {
+std::unique_ptr<SentencePieceProcessor> processor(std::string_view source, std::string_view bytes) {
   auto model = std::make_unique<SentencePieceProcessor>();
   if (const Status status = model->LoadFromSerializedProto(bytes); !status.ok())
     fail(source, "not a SentencePiece model: {}", words_of(status));
-  return std::make_shared<SentencePieceTokenizer>(std::move(model));
+  return model;
 }
+
+TokenizerPtr from_bytes(std::string_view source, std::string_view bytes) {
+  return std::make_shared<SentencePieceTokenizer>(processor(source, bytes));
+}
+
+class SentencePieceModel final : public TokenModel {
+ public:
+  SentencePieceModel(std::unique_ptr<SentencePieceProcessor> model, Vocabulary vocabulary, std::int32_t unknown, bool own_ids)
+      : model_(std::move(model)), vocabulary_(std::move(vocabulary)), unknown_(unknown), own_ids_(own_ids) {}
+
+  void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const override {
+    std::uint32_t begin = 0;
+    if (!own_ids_ && piece.starts_with(">>")) {
+      const std::size_t end = piece.substr(0, piece.find('\n')).rfind("<<");
+      if (end != std::string_view::npos && end > 2) {
+        begin = static_cast<std::uint32_t>(end + 2);
+        tokens.push_back(token(piece.substr(0, begin), 0, begin));
+      }
+    }
+    for (const auto& part : model_->EncodeAsImmutableProto(piece.substr(begin)).pieces()) {
+      const std::uint32_t from = begin + part.begin(), to = begin + part.end();
+      tokens.push_back(own_ids_ ? ModelToken{static_cast<std::int32_t>(part.id()), from, to, model_->IsUnknown(static_cast<int>(part.id()))}
+                                : token(part.piece(), from, to));
+    }
+  }
+  const Vocabulary& vocabulary() const override { return vocabulary_; }
+  std::int32_t unknown() const override { return unknown_; }
+
+ private:
+  ModelToken token(std::string_view text, std::uint32_t begin, std::uint32_t end) const {
+    const std::int32_t id = vocabulary_.find(text);
+    return {id >= 0 ? id : unknown_, begin, end, id < 0};
+  }
+  std::unique_ptr<SentencePieceProcessor> model_;
+  Vocabulary vocabulary_;
+  std::int32_t unknown_;
+  bool own_ids_;
+};
 
 // Hands lines to the trainer, which keeps its own copy: each is freed as soon as it has been taken, if it is not `kept`.
 class Lines final : public sentencepiece::SentenceIterator {
@@ -212,12 +297,20 @@ TokenizerPtr train_sentencepiece(const LineSource& source, const SentencePieceOp
   return from_bytes(where, model);
 }
 
-TokenizerPtr load_sentencepiece(const std::filesystem::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (!file) fail(path.string(), "cannot read: {}", std::generic_category().message(errno));
-  return from_bytes(path.string(), bytes);
+TokenizerPtr load_sentencepiece(const std::filesystem::path& path) { return from_bytes(path.string(), read_file(path)); }
+
+TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes) {
+  auto model = processor(source, bytes);
+  Vocabulary vocabulary;
+  for (int id = 0; id < model->GetPieceSize(); ++id) vocabulary.add(model->IdToPiece(id), id);
+  const std::int32_t unknown = model->unk_id();
+  return std::make_unique<SentencePieceModel>(std::move(model), std::move(vocabulary), unknown, true);
+}
+
+TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes, Vocabulary vocabulary, std::string_view unknown) {
+  const std::int32_t id = vocabulary.find(unknown);
+  if (id < 0) fail(source, "the vocabulary has no '{}'", unknown);
+  return std::make_unique<SentencePieceModel>(processor(source, bytes), std::move(vocabulary), id, false);
 }
 
 }  // namespace transformer

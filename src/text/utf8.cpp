@@ -42,6 +42,8 @@ std::size_t valid_utf8_prefix(std::string_view text) {
   return at;
 }
 
+std::size_t ill_formed_prefix(std::string_view text) { return first_sequence(text).bytes; }
+
 std::string sanitize_utf8(std::string_view text, std::int64_t& replaced) {
   std::string out;
   out.reserve(text.size());

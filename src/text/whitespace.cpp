@@ -1,9 +1,9 @@
 // Text that is already tokenised: every word is a token.
 #include <algorithm>
-#include <unordered_map>
 
 #include "io/atomic_file.h"
 #include "text/kinds.h"
+#include "text/word_map.h"
 #include "transformer/text/utf8.h"
 
 namespace transformer {
@@ -19,14 +19,7 @@ void for_each_word(std::string_view text, auto&& f) {
   }
 }
 
-struct Hash {  // lets a map of strings be asked with views
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-};
-template <class T>
-using WordMap = std::unordered_map<std::string, T, Hash, std::equal_to<>>;
-
-bool is_special(std::string_view word) {
+bool spells_special(std::string_view word) {
   return std::find(whitespace_specials.begin(), whitespace_specials.end(), word) != whitespace_specials.end();
 }
 
@@ -55,15 +48,36 @@ class WhitespaceTokenizer final : public Tokenizer {
   std::vector<std::int32_t> encode_valid(std::string_view text) const override {
     std::vector<std::int32_t> ids;
     // A word of the text that is spelled like a special token is not one.
-    for_each_word(text, [&](std::string_view word) { ids.push_back(is_special(word) ? unk() : id(word)); });
+    for_each_word(text, [&](std::string_view word) { ids.push_back(spells_special(word) ? unk() : id(word)); });
     return ids;
   }
 
-  std::string decode_plain(std::span<const std::int32_t> ids) const override {
-    std::string text;
-    for (const std::int32_t id : ids) text.append(text.empty() ? "" : " ").append(words_[static_cast<std::size_t>(id)]);
-    return text;
+  Encoding tokenize_valid(std::string_view text) const override {
+    Encoding out;
+    for_each_word(text, [&](std::string_view word) {
+      out.ids.push_back(spells_special(word) ? unk() : id(word));
+      out.tokens.push_back(piece_of(out.ids.back()));
+      const std::int64_t begin = word.data() - text.data();
+      out.places.push_back({begin, begin + std::ssize(word)});
+    });
+    out.type_ids.assign(out.size(), 0);
+    out.added.assign(out.size(), 0);
+    return out;
   }
+
+  class Stream final : public Detokenizer {
+   public:
+    explicit Stream(const WhitespaceTokenizer& tokenizer) : tokenizer_(tokenizer) {}
+    void push(std::int32_t id, std::string& out) override {
+      out.append(std::exchange(first_, false) ? "" : " ").append(tokenizer_.words_[static_cast<std::size_t>(id)]);
+    }
+    void finish(std::string&) override {}
+
+   private:
+    const WhitespaceTokenizer& tokenizer_;
+    bool first_ = true;
+  };
+  std::unique_ptr<Detokenizer> detokenizer() const override { return std::make_unique<Stream>(*this); }
 
   std::string piece_of(std::int32_t id) const override { return words_[static_cast<std::size_t>(id)]; }
 
@@ -86,7 +100,7 @@ TokenizerPtr build_whitespace(const LineSource& lines, const WhitespaceOptions& 
   for (std::string line; lines(line);) {
     if (!is_valid_utf8(line)) line = sanitize_utf8(line, ignored);
     for_each_word(line, [&](std::string_view word) {
-      if (is_special(word)) return;
+      if (spells_special(word)) return;
       auto found = places.find(word);
       if (found == places.end()) {
         found = places.emplace(word, seen.size()).first;

@@ -12,7 +12,8 @@ struct TokenizerPair {
   bool joint() const { return source == target; }
 };
 
-// In a model's folder: tokenizer.model when joint, otherwise source.model and target.model.
+// In a model's folder: tokenizer.model when joint, otherwise source.model and target.model; or the files of a Hugging Face model
+// (load_tokenizer), where Marian has source.spm, target.spm and one vocab.json for both.
 TokenizerPair load_tokenizers(const std::filesystem::path& folder);
 bool has_tokenizers(const std::filesystem::path& folder);
 void save_tokenizers(const TokenizerPair& pair, const std::filesystem::path& folder);

@@ -12,6 +12,9 @@ namespace transformer {
 std::size_t valid_utf8_prefix(std::string_view text);
 inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text) == text.size(); }
 
+// The bytes of the ill-formed sequence that text, not empty, begins with: its maximal subpart.
+std::size_t ill_formed_prefix(std::string_view text);
+
 // text with each ill-formed sequence replaced by U+FFFD, one for every maximal subpart as the Unicode standard recommends
 // (chapter 3.9); `replaced` grows by their number.
 std::string sanitize_utf8(std::string_view text, std::int64_t& replaced);

@@ -1,0 +1,29 @@
+#include "text/base64.h"
+
+#include <cstdint>
+
+#include "transformer/core/error.h"
+
+namespace transformer {
+
+std::string from_base64(std::string_view text) {
+  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  while (!text.empty() && text.back() == '=') text.remove_suffix(1);
+  std::string bytes;
+  bytes.reserve(text.size() * 3 / 4);
+  std::uint32_t held = 0;
+  int bits = 0;
+  for (const char c : text) {
+    const std::size_t digit = digits.find(c);
+    if (digit == std::string_view::npos) fail("base64", "the character '{}' does not belong there", c);
+    held = held << 6 | static_cast<std::uint32_t>(digit);
+    bits += 6;
+    if (bits >= 8) {
+      bits -= 8;
+      bytes += static_cast<char>(held >> bits & 0xFF);
+    }
+  }
+  return bytes;
+}
+
+}  // namespace transformer

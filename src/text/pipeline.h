@@ -1,0 +1,33 @@
+#pragma once
+// A tokenizer in the parts that tokenizer.json has: added tokens are found, the rest is normalised, cut, given to a model, and
+// surrounded by special tokens.
+
+#include <map>
+#include <string>
+
+#include "text/added_tokens.h"
+#include "text/decoders.h"
+#include "text/post_processors.h"
+#include "text/pre_tokenizers.h"
+#include "text/token_model.h"
+
+namespace transformer {
+
+struct Pipeline {
+  NormalizerPtr normalizer = nullptr;
+  PreTokenizerPtr pre_tokenizer = nullptr;
+  TokenModelPtr model = nullptr;
+  PostProcessorPtr post_processor = nullptr;
+  Decoder decoder = nullptr;
+  AddedTokens added = {};
+  SpecialTokens special = {-1, -1, -1, -1};
+  std::map<std::string, std::string> files = {};  // what it was read from: names and bytes
+  std::string main_file = {};                     // the one of them that is enough alone; "" when none is
+};
+
+TokenizerPtr make_tokenizer(Pipeline pipeline);
+
+// The parts of a tokenizer.json; all but the special tokens and the files.
+Pipeline read_pipeline(const nlohmann::json& file);
+
+}  // namespace transformer
