@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
   add_demo(app);
   add_evaluate(app);
   add_inspect(app);
+  add_run(app);
   add_tokenize(app);
   add_train(app);
   add_translate(app);

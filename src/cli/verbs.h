@@ -10,6 +10,7 @@ namespace transformer::cli {
 void add_demo(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
 void add_translate(CLI::App& app);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "transformer/ops/activation.h"
+#include "transformer/ops/attention.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/dropout.h"
 #include "transformer/ops/elementwise.h"
@@ -87,7 +88,7 @@ TextModel::TextModel(const TextConfig& c, std::vector<NameRule> rules, LoadRules
 }
 
 Tensor TextModel::hidden(Context& ctx, const TextInput& in, StackTrace* trace) const {
-  StackInput input{.x = embedder_(ctx, in), .sequences = in.sequences, .cache = in.cache};
+  StackInput input{.x = embedder_(ctx, in), .sequences = in.sequences, .bias = in.bias, .cache = in.cache};
   if (stack_.config.positions == PositionKind::rotary) input.positions = in.positions, input.longest = in.longest;
   if (config_.falcon_alibi) {
     const auto starts = in.cache != nullptr ? in.cache->lengths() : std::span<const std::int64_t>{};
@@ -115,6 +116,17 @@ struct TextModel::Batch {
   std::vector<std::int64_t> last;  // packed row of each sequence's last token
 };
 
+// Where labels count at padded places of an encoder, the reference computes those: they are queries like all others, but nobody's
+// keys. Then nothing is packed, and the mask stays one. (In a decoder they would see nothing: there they count for nothing.)
+bool TextModel::labels_at_padding(const NamedTensors& inputs, const Tensor& mask) const {
+  const auto labels = inputs.find("labels");
+  if (labels == inputs.end() || config_.stack.causal || labels->second.shape() != mask.shape()) return false;
+  const std::vector<std::int64_t> wanted = integers("labels", labels->second), real = integers("attention_mask", mask);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (real[i] == 0 && wanted[i] != ignored) return true;
+  return false;
+}
+
 TextModel::Batch TextModel::read(Context& ctx, const NamedTensors& inputs) const {
   std::vector<std::string> known{"input_ids", "attention_mask", "position_ids"};
   if (config_.types > 0 || config_.types_are_tokens) known.emplace_back("token_type_ids");
@@ -125,7 +137,9 @@ TextModel::Batch TextModel::read(Context& ctx, const NamedTensors& inputs) const
   if (mask != nullptr) check_size("attention_mask", *mask, ids);
   const std::int64_t length = ids.dim(1);
 
-  Batch b{mask != nullptr ? packing(ctx, *mask) : packing(ctx, ids.dim(0), length), {}, {}};
+  const bool packed_batch = mask != nullptr && !labels_at_padding(inputs, *mask);
+  Batch b{packed_batch ? packing(ctx, *mask) : packing(ctx, ids.dim(0), length), {}, {}};
+  if (mask != nullptr && !packed_batch) b.input.bias = mask_to_bias(ctx, mask->view({mask->dim(0), 1, 1, length}));
   const Sequences& sequences = b.packing.sequences;
   b.input.ids = pack(ctx, ids, b.packing);
   b.input.sequences = sequences;
@@ -150,7 +164,7 @@ TextModel::Batch TextModel::read(Context& ctx, const NamedTensors& inputs) const
       rows[i] = config_.position_offset - 1 + (all[i] != config_.padding ? ++seen : 0);
     }
     for (std::int64_t i : index) positions.push_back(rows[static_cast<std::size_t>(i)]);
-  } else if (mask != nullptr) {
+  } else if (mask != nullptr && !config_.stack.causal) {  // decoders count the tokens that are there: see generate
     for (std::int64_t i : index) positions.push_back(i % length + config_.position_offset);
   }
   for (std::int64_t p : positions) {

@@ -57,6 +57,7 @@ struct TextInput {
   Tensor positions = {};     // int32 [tokens]: rows of the learned table or places for RoPE; by default counted in each sequence
   std::int64_t longest = 0;  // with positions: one more than the largest
   Tensor types = {};         // [tokens]; by default 0
+  Tensor bias = {};          // mask or bias on the scores, see StackInput
   KVCache* cache = nullptr;  // the tokens go on after those in it
 };
 
@@ -104,6 +105,7 @@ class TextModel final : public Model {
 
  private:
   struct Batch;  // the padded inputs, packed
+  bool labels_at_padding(const NamedTensors& inputs, const Tensor& mask) const;
   Batch read(Context& ctx, const NamedTensors& inputs) const;
   Tensor transformed(Context& ctx, const Tensor& hidden) const;
   Tensor pooled(Context& ctx, const Tensor& hidden, const Batch& batch) const;  // [sequences, d]
