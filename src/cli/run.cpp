@@ -52,8 +52,8 @@ void run(const RunConfig& config) {
     const auto loss = out.find("loss");
     if (loss == out.end()) fail("run", "there is no loss to take gradients of: give labels (or future_values) as inputs");
     backward(ctx, loss->second);
-    for (const Binding& b : model->bindings())
-      if (const Tensor& weight = b.ours.parameter->tensor; !b.tied && has_gradient(weight) && gradient(weight).defined())
+    for (const Binding& b : model->bindings())  // under all names a tensor has
+      if (const Tensor& weight = b.ours.parameter->tensor; has_gradient(weight) && gradient(weight).defined())
         tensors.emplace_back("grad." + b.theirs, b.to_theirs(ctx, gradient(weight)));
   }
   save_safetensors(config.outputs, tensors);
