@@ -1,0 +1,33 @@
+#pragma once
+// Images as people see them: 8 bits a channel, rows from the top.
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace transformer {
+
+struct Image {
+  std::int64_t height = 0, width = 0, channels = 3;
+  std::vector<std::uint8_t> pixels;  // [height, width, channels]
+
+  std::uint8_t at(std::int64_t y, std::int64_t x, std::int64_t channel) const {
+    return pixels[static_cast<std::size_t>((y * width + x) * channels + channel)];
+  }
+};
+
+// PNG or JPEG, as red, green and blue; transparency is dropped. Error names the file and what is wrong with it.
+Image read_image(const std::filesystem::path& path);
+Image decode_image(std::string_view bytes, std::string_view name);
+
+// The filters of Pillow, with its numbers. All but nearest look at every pixel a new one covers (antialiasing).
+enum class Resample : std::uint8_t { nearest = 0, lanczos = 1, bilinear = 2, bicubic = 3, box = 4, hamming = 5 };
+
+// The same picture in another size, equal to Pillow's Image.resize.
+Image resize(const Image& image, std::int64_t height, std::int64_t width, Resample filter);
+
+// The middle of the picture; where it is smaller, black is added around it.
+Image center_crop(const Image& image, std::int64_t height, std::int64_t width);
+
+}  // namespace transformer
