@@ -16,11 +16,13 @@ struct TranslateConfig {
   std::string model = {};
   std::vector<std::string> text = {};
   std::string input = {}, output = {};
+  std::string prefix = {};
 
   static void visit(auto& self, auto&& field) {
     field("text", self.text, "translate this instead of standard input");
     field("input", self.input, "translate the lines of this file, plain or gzip");
     field("output", self.output, "write to this file instead of standard output");
+    field("prefix", self.prefix, "text put before every line, for models that are told what to do (T5: \"translate English to German: \")");
   }
 };
 
@@ -39,6 +41,13 @@ void translate(const TranslateConfig& config, const SearchOptions& options, cons
   std::function<bool()> ready = [&] { return standard_input.ready(20); };  // milliseconds: a busy writer is waited for
   if (!config.text.empty()) next = lines_of(config.text), ready = {};
   else if (!config.input.empty() && config.input != "-") next = read_lines({config.input}), ready = {};
+
+  if (!config.prefix.empty())  // an empty line stays one
+    next = [lines = next, prefix = config.prefix](std::string& line) {
+      if (!lines(line)) return false;
+      if (line.find_first_not_of(" \t\r") != std::string::npos) line.insert(0, prefix);
+      return true;
+    };
 
   std::ofstream file;
   if (!config.output.empty()) {

@@ -9,17 +9,18 @@
 namespace transformer {
 namespace {
 
-class TransformerDecoder final : public StepDecoder {
+class TranslationDecoder final : public StepDecoder {
  public:
-  TransformerDecoder(Context& ctx, const Transformer& model, std::span<const std::span<const std::int32_t>> sources, std::int32_t eos)
-      : model_(model), cache_(static_cast<std::int64_t>(sources.size())) {
+  TranslationDecoder(Context& ctx, const EncoderDecoder& model, std::span<const std::span<const std::int32_t>> sources, std::int32_t eos,
+                     std::int64_t vocabulary)
+      : model_(model), cache_(static_cast<std::int64_t>(sources.size())), vocabulary_(vocabulary) {
     std::vector<std::int32_t> ids;
     std::vector<std::int64_t> lengths;
     for (const auto& source : sources) {
       source_of_.push_back(source_of_.size());
       ids.insert(ids.end(), source.begin(), source.end());
-      ids.push_back(eos);
-      lengths.push_back(static_cast<std::int64_t>(source.size()) + 1);
+      if (eos >= 0) ids.push_back(eos);
+      lengths.push_back(static_cast<std::int64_t>(source.size()) + (eos >= 0 ? 1 : 0));
     }
     sources_ = Sequences(lengths);
     memory_ = model.encoder(ctx, Tensor::from<std::int32_t>(ctx, {sources_.total()}, ids), sources_);
@@ -62,7 +63,8 @@ class TransformerDecoder final : public StepDecoder {
       copy_rows(ctx, hidden, last, ends, all);
       hidden = ends;
     }
-    return cast(ctx, model_.logits(ctx, hidden), DType::float32);
+    const Tensor logits = cast(ctx, model_.logits(ctx, hidden), DType::float32);
+    return vocabulary_ < logits.cols() ? contiguous(ctx, logits.column_block(0, vocabulary_)) : logits;
   }
 
   void reorder(Context& ctx, std::span<const std::int64_t> parents) override {
@@ -97,8 +99,9 @@ class TransformerDecoder final : public StepDecoder {
     }
   }
 
-  const Transformer& model_;
+  const EncoderDecoder& model_;
   KVCache cache_;
+  std::int64_t vocabulary_;
   Sequences sources_;
   Tensor memory_;                       // until the first step
   std::vector<std::size_t> source_of_;  // of each row
@@ -106,15 +109,14 @@ class TransformerDecoder final : public StepDecoder {
 
 }  // namespace
 
-TranslationModel::TranslationModel(const Transformer& model, std::int32_t source_eos, SpecialTokens target)
-    : model_(model), source_eos_(source_eos), target_(target) {
-  if (source_eos < 0 || target.bos < 0 || target.eos < 0)
-    fail("TranslationModel", "the source needs an end token and the target a start and an end token, got ids {}, {} and {}", source_eos,
-         target.bos, target.eos);
+TranslationModel::TranslationModel(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary)
+    : model_(model), source_eos_(source_eos), target_(target), vocabulary_(vocabulary > 0 ? vocabulary : model.target_vocabulary()) {
+  if (target.bos < 0 || target.eos < 0)
+    fail("TranslationModel", "the target needs a start and an end token, got ids {} and {}", target.bos, target.eos);
 }
 
 std::unique_ptr<StepDecoder> TranslationModel::start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const {
-  return std::make_unique<TransformerDecoder>(ctx, model_, sources, source_eos_);
+  return std::make_unique<TranslationDecoder>(ctx, model_, sources, source_eos_, vocabulary_);
 }
 
 }  // namespace transformer

@@ -8,7 +8,8 @@
 
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
-#include "transformer/models/classic.h"
+#include "transformer/generate/generation_config.h"
+#include "transformer/models/seq2seq.h"
 #include "transformer/text/utf8.h"
 
 namespace transformer {
@@ -16,8 +17,6 @@ namespace {
 
 constexpr std::size_t longest_text = std::size_t{1} << 20;    // bytes of a sentence that are looked at
 constexpr std::size_t largest_chunk = std::size_t{16} << 20;  // bytes read before they are translated
-
-SpecialTokens special_of(const Tokenizer& t) { return {.pad = t.pad(), .unk = t.unk(), .bos = t.bos(), .eos = t.eos()}; }
 
 // The first `bytes` of a text, or a few less so that no character is cut.
 std::string_view beginning_of(std::string_view text, std::size_t bytes) {
@@ -46,34 +45,71 @@ std::string TranslationReport::summary() const {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-Translator::Translator(std::shared_ptr<const Transformer> model, TokenizerPair tokenizers)
-    : model_(std::move(model)), tokenizers_(std::move(tokenizers)) {
+Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers)
+    : Translator(std::move(model), tokenizers, tokenizers.target != nullptr ? tokenizers.target->special_tokens() : SpecialTokens()) {}
+
+Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers, const SpecialTokens& target)
+    : model_(std::move(model)), tokenizers_(std::move(tokenizers)), target_(target) {
   if (model_ == nullptr || tokenizers_.source == nullptr || tokenizers_.target == nullptr)
     fail("Translator", "a model and two tokenizers are needed (one object may be both)");
-  const TransformerConfig& c = model_->config;
-  const std::int64_t target = c.tgt_vocab_size > 0 ? c.tgt_vocab_size : c.src_vocab_size;
-  if (tokenizers_.source->size() > c.src_vocab_size || tokenizers_.target->size() != target)
-    fail("Translator", "tokenizers of {} and {} pieces do not fit a model with vocabularies of {} and {}: are they of another model?",
-         tokenizers_.source->size(), tokenizers_.target->size(), c.src_vocab_size, target);
+  const std::int64_t n = tokenizers_.source->size(), m = tokenizers_.target->size();
+  const std::int64_t source = model_->source_vocabulary(), target_size = model_->target_vocabulary();
+  // Published models have more tokens than their tokenizers; those of two vocabularies trained here as many as the larger one.
+  const bool exact = n == source && m == target_size;
+  const bool larger = model_->decoder.embedding && source == target_size && std::max(n, m) == source;
+  const bool fits = n <= source && m <= target_size && (exact || larger || complete());
+  if (!fits)
+    fail("Translator", "tokenizers of {} and {} pieces do not fit a model with vocabularies of {} and {}: are they of another model?", n, m,
+         source, target_size);
 }
 
 Translator Translator::load(Context& ctx, const std::filesystem::path& folder) {
-  return {load_transformer(ctx, folder), load_tokenizers(folder)};
+  std::shared_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
+  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
+  if (seq2seq == nullptr)
+    fail(folder.string(), "a model of type {} does not translate: expected one with an encoder and a decoder",
+         model->config().at("model_type").dump());
+  TokenizerPair tokenizers = load_tokenizers(folder);
+  const GenerationConfig generation = load_generation_config(folder);
+  SpecialTokens target = tokenizers.target->special_tokens();
+  if (generation.decoder_start_token_id) target.bos = *generation.decoder_start_token_id;
+  if (!generation.eos_token_id.empty()) target.eos = generation.eos_token_id.front();
+  if (generation.pad_token_id) target.pad = *generation.pad_token_id;
+  return {std::shared_ptr<const EncoderDecoder>(model, &seq2seq->network), std::move(tokenizers), target};
+}
+
+bool Translator::complete() const { return tokenizers_.source->kind() == "huggingface"; }
+
+std::vector<std::int32_t> Translator::source_ids(const std::string& text, std::size_t longest, std::int64_t& replaced,
+                                                 std::int64_t& cut) const {
+  const std::string_view beginning = beginning_of(text, longest_text);
+  std::vector<std::int32_t> ids = tokenizers_.source->encode(beginning, &replaced);
+  if (ids.empty()) return ids;
+  std::size_t behind = 0;  // special tokens at the end, which stay when the text is cut
+  if (complete()) {
+    const Encoding whole = tokenizers_.source->tokenize(beginning);
+    ids = whole.ids;
+    while (behind < ids.size() && whole.added[ids.size() - 1 - behind] != 0) ++behind;
+  }
+  if (text.size() > longest_text || ids.size() > longest) ++cut;
+  if (ids.size() > longest) {
+    behind = std::min(behind, longest);
+    std::copy(ids.end() - static_cast<std::ptrdiff_t>(behind), ids.end(), ids.begin() + static_cast<std::ptrdiff_t>(longest - behind));
+    ids.resize(longest);
+  }
+  return ids;
 }
 
 std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx, std::span<const std::string> texts,
                                                                    const SearchOptions& options, TranslationReport* report) const {
-  const TranslationModel view(*model_, tokenizers_.source->eos(), special_of(*tokenizers_.target));
+  const TranslationModel view(*model_, complete() ? -1 : tokenizers_.source->eos(), target_, tokenizers_.target->size());
   std::vector<std::vector<std::int32_t>> all(texts.size());
   std::atomic<std::int64_t> invalid{0}, truncated{0};
   const auto longest = static_cast<std::size_t>(view.max_source());
   parallel_for(ctx.threads(), static_cast<std::int64_t>(texts.size()), 16, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t replaced = 0, cut = 0;
-    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      all[i] = tokenizers_.source->encode(beginning_of(texts[i], longest_text), &replaced);
-      if (texts[i].size() > longest_text || all[i].size() > longest) ++cut;
-      if (all[i].size() > longest) all[i].resize(longest);
-    }
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+      all[i] = source_ids(texts[i], longest, replaced, cut);
     invalid += replaced, truncated += cut;
   });
   std::vector<std::size_t> places;  // of the texts that have tokens

@@ -65,7 +65,8 @@ void check_old_keys(Settings& s, bool marian) {
   s.only("do_blenderbot_90_layernorm", false, why);
   s.only("normalize_embedding", !marian, why);
   s.only("static_position_embeddings", marian, why);
-  s.only("extra_pos_embeddings", marian ? 0 : 2, why);
+  if (!marian) s.only("extra_pos_embeddings", 2, why);
+  s.neutral({"extra_pos_embeddings"});
   s.only("is_encoder_decoder", true, "it is an encoder and a decoder");
   s.only("is_decoder", false, "it is an encoder and a decoder");
   s.neutral({"add_bias_logits", "force_bos_token_to_be_generated", "num_hidden_layers", "classifier_dropout", "classif_dropout",
@@ -95,7 +96,6 @@ std::unique_ptr<Model> make(Settings& s, bool marian, const std::vector<std::str
                          .base = base,
                          .source_as_target = !marian};
   options.load.base = "model.";
-  if (marian) options.load.ignored = {"model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"};
   if (base) options.load.ignored.insert(options.load.ignored.end(), {"final_logits_bias", "lm_head.weight"});
   auto& names = options.names;
   if (shared) {

@@ -96,10 +96,14 @@ TransformerConfig read_transformer_config(const std::filesystem::path& folder) {
   return config;
 }
 
-void write_transformer_config(const TransformerConfig& config, const std::filesystem::path& folder) {
+nlohmann::json classic_config(const TransformerConfig& config) {
   nlohmann::json settings = to_json(config);
   settings["model_type"] = model_type;
-  write_json(folder / "config.json", settings);
+  return settings;
+}
+
+void write_transformer_config(const TransformerConfig& config, const std::filesystem::path& folder) {
+  write_json(folder / "config.json", classic_config(config));
 }
 
 std::unique_ptr<Transformer> load_transformer(Context& ctx, const std::filesystem::path& folder) {

@@ -97,8 +97,11 @@ Tensor EncoderDecoder::operator()(Context& ctx, const PairBatch& batch, Transfor
 }
 
 Tensor EncoderDecoder::loss(Context& ctx, const PairBatch& batch, float label_smoothing) const {
-  const Tensor hidden = decode(ctx, batch, encode(ctx, batch));
-  return linear_cross_entropy(ctx, scaled(ctx, hidden), output_weight(), output_bias(), batch.labels,
+  return loss(ctx, decode(ctx, batch, encode(ctx, batch)), batch.labels, label_smoothing);
+}
+
+Tensor EncoderDecoder::loss(Context& ctx, const Tensor& hidden, const Tensor& labels, float label_smoothing) const {
+  return linear_cross_entropy(ctx, scaled(ctx, hidden), output_weight(), output_bias(), labels,
                               {.label_smoothing = label_smoothing, .ignore = settings.ignored_label});
 }
 

@@ -1,7 +1,6 @@
 #include "transformer/models/seq2seq.h"
 
 #include "transformer/ops/attention.h"
-#include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/pack.h"
 #include "transformer/ops/shape.h"
 
@@ -40,17 +39,6 @@ Side side_of(Context& ctx, const Tensor& ids, const Tensor* mask, bool may_pack)
   return side;
 }
 
-// weights [batch, heads, q, k] with zeros behind: [batch, heads, queries, keys].
-Tensor padded(Context& ctx, Tensor weights, std::int64_t queries, std::int64_t keys) {
-  for (const auto& [axis, size] : {std::pair{2, queries}, std::pair{3, keys}}) {
-    std::vector<std::int64_t> dims(weights.shape().begin(), weights.shape().end());
-    auto& missing = dims[static_cast<std::size_t>(axis)];
-    missing = size - missing;
-    if (missing > 0) weights = concat(ctx, {weights, Tensor::zeros(ctx, Shape(dims), weights.dtype())}, axis);
-  }
-  return weights;
-}
-
 std::vector<std::int64_t> values_of(const Tensor& ids) {
   return visit_index("run", ids.dtype(), [&]<class T>() {
     const std::vector<T> values = ids.to_vector<T>();
@@ -74,11 +62,20 @@ std::vector<Binding> Seq2SeqModel::bindings() {
 }
 
 void Seq2SeqModel::adapt(const Checkpoint& files) {
+  const std::string& prefix = options_.load.base;
+  auto has = [&](const std::string& name) {
+    return files.contains(name) || (name.starts_with(prefix) ? files.contains(name.substr(prefix.size())) : files.contains(prefix + name));
+  };
   EncoderDecoderConfig config = network.settings;
-  if (options_.output_as_in_file)
-    config.output_vocabulary = files.contains(options_.output_name + ".weight") ? network.target_vocabulary() : 0;
-  if (!files.contains("final_logits_bias")) config.logits_bias = false;  // it is zero then
+  if (options_.output_as_in_file) config.output_vocabulary = has(options_.output_name + ".weight") ? network.target_vocabulary() : 0;
+  if (!has("final_logits_bias")) config.logits_bias = false;  // it is zero then
   network = EncoderDecoder(config);
+  // Tables that are computed are not written into newer files, but where they are there, they count.
+  for (const auto& [name, side] :
+       {std::pair{"encoder.positions.table", &network.encoder}, std::pair{"decoder.positions.table", &network.decoder}})
+    for (const NameRule& rule : options_.names)
+      if (rule.ours == name && !side->positions.table.present() && has(rule.theirs))
+        side->positions.table = {.shape = {side->positions.positions, side->positions.d}, .trained = false};
 }
 
 Tensor Seq2SeqModel::shifted(Context& ctx, const Tensor& labels) const {
@@ -131,13 +128,11 @@ NamedTensors Seq2SeqModel::run(Context& ctx, const NamedTensors& inputs, const R
   if (options_.base) {
     out["last_hidden_state"] = unpack(ctx, hidden, target.packing);
   } else {
-    const Tensor logits = network.logits(ctx, hidden);
-    out["logits"] = unpack(ctx, logits, target.packing);
+    if (options.logits) out["logits"] = unpack(ctx, network.logits(ctx, hidden), target.packing);
     if (labels != nullptr) {
       std::vector<std::int64_t> wanted = values_of(*labels);
       std::replace(wanted.begin(), wanted.end(), not_a_label, network.settings.ignored_label);
-      out["loss"] = cross_entropy(ctx, logits, Tensor::from<std::int64_t>(ctx, {labels->numel()}, wanted),
-                                  {.label_smoothing = network.settings.label_smoothing, .ignore = network.settings.ignored_label});
+      out["loss"] = network.loss(ctx, hidden, Tensor::from<std::int64_t>(ctx, {labels->numel()}, wanted), network.settings.label_smoothing);
     }
   }
   auto number = [](const char* name, std::size_t i) { return fmt::format("{}.{}", name, i); };
@@ -148,13 +143,12 @@ NamedTensors Seq2SeqModel::run(Context& ctx, const NamedTensors& inputs, const R
       out[number("decoder_hidden_states", i)] = unpack(ctx, trace.decoder.hidden_states[i], target.packing);
   }
   if (options.attentions) {
-    const std::int64_t n = source.packing.longest, m = target.packing.longest;
     for (std::size_t i = 0; i < trace.encoder.attentions.size(); ++i)
-      out[number("encoder_attentions", i)] = padded(ctx, trace.encoder.attentions[i], n, n);
+      out[number("encoder_attentions", i)] = unpack_weights(ctx, trace.encoder.attentions[i], source.packing, source.packing);
     for (std::size_t i = 0; i < trace.decoder.attentions.size(); ++i)
-      out[number("decoder_attentions", i)] = padded(ctx, trace.decoder.attentions[i], m, m);
+      out[number("decoder_attentions", i)] = unpack_weights(ctx, trace.decoder.attentions[i], target.packing, target.packing);
     for (std::size_t i = 0; i < trace.decoder.cross_attentions.size(); ++i)
-      out[number("cross_attentions", i)] = padded(ctx, trace.decoder.cross_attentions[i], m, n);
+      out[number("cross_attentions", i)] = unpack_weights(ctx, trace.decoder.cross_attentions[i], target.packing, source.packing);
   }
   return out;
 }

@@ -112,12 +112,12 @@ AddedPositions::AddedPositions(PositionKind position_kind, std::int64_t max_posi
 }
 
 Tensor AddedPositions::operator()(Context& ctx, const Tensor& x, const Sequences& sequences, std::span<const std::int64_t> starts) const {
-  const bool learned = kind == PositionKind::learned, halves = kind == PositionKind::sinusoidal_halves;
-  if (!learned && !halves && kind != PositionKind::sinusoidal) return x;
+  const bool halves = kind == PositionKind::sinusoidal_halves;
+  if (kind != PositionKind::learned && kind != PositionKind::sinusoidal && !halves) return x;
   if (const std::int64_t needed = positions_needed(sequences, starts); needed > positions)
     fail("positions", "a sequence of {} tokens is longer than the {} positions of the table; raise max_positions", needed, positions);
-  if (!learned && !computed.defined()) computed = sinusoidal_table(ctx, positions, d, halves);
-  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences, starts, offset), learned ? table.tensor : computed));
+  if (!table.present() && !computed.defined()) computed = sinusoidal_table(ctx, positions, d, halves);
+  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences, starts, offset), table.present() ? table.tensor : computed));
 }
 
 AttentionPositions::AttentionPositions(const StackConfig& resolved) : config(resolved) {

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <utility>
 
+#include "transformer/generate/generation_config.h"
 #include "transformer/generate/translator.h"
+#include "transformer/io/json.h"
 #include "transformer/models/classic.h"
 
 namespace transformer {
@@ -41,13 +43,37 @@ PairBatch to_tensors(Context& ctx, const PairIds& ids) {
           .labels = tensor(ids.labels)};
 }
 
+constexpr const char *source_file = "source.spm", *target_file = "target.spm";
+
+nlohmann::json vocabulary_of(const Tokenizer& tokenizer) {
+  nlohmann::json ids = nlohmann::json::object();
+  for (std::int32_t id = 0; id < tokenizer.size(); ++id) ids[tokenizer.piece(id)] = id;
+  return ids;
+}
+
+// The files of Hugging Face's MarianTokenizer: two SentencePiece models, and the ids of their pieces.
+void save_marian_tokenizers(const TokenizerPair& pair, const fs::path& folder) {
+  const Tokenizer &source = *pair.source, &target = *pair.target;
+  source.save(folder / source_file);
+  target.save(folder / target_file);
+  write_json(folder / "vocab.json", vocabulary_of(source));
+  if (!pair.joint()) write_json(folder / "target_vocab.json", vocabulary_of(target));
+  write_json(folder / "tokenizer_config.json",
+             {{"tokenizer_class", "MarianTokenizer"},
+              {"unk_token", source.piece(source.unk())},
+              {"eos_token", source.piece(source.eos())},
+              {"pad_token", source.piece(source.pad())},
+              {"separate_vocabs", !pair.joint()}});
+}
+
 std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
 }  // namespace
 
 TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, TransformerConfig model, const std::optional<fs::path>& resumed)
-    : config_(config), seed_(ctx.random().seed()) {
-  // Everything that can be wrong with the files is known before the first minute of work.
+    : ctx_(ctx), config_(config), seed_(ctx.random().seed()) {
+  // Everything that can be wrong with the files or the model is known before the first minute of work.
+  if (config.arch == TranslateLayout::marian) static_cast<void>(marian_config(model, {}));
   const PairSource pairs = open_pairs("training", config.source, config.target, config.tsv);
   const bool validates = !(config.valid_source.empty() && config.valid_target.empty() && config.valid_tsv.empty());
   PairSource validation;
@@ -68,7 +94,7 @@ TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, Transf
 }
 
 TranslateTask::TranslateTask(Context& ctx, Text text, const TranslateConfig& config, TransformerConfig model)
-    : config_(config), seed_(ctx.random().seed()), tokenizers_(std::move(text.tokenizers)) {
+    : ctx_(ctx), config_(config), seed_(ctx.random().seed()), tokenizers_(std::move(text.tokenizers)) {
   const PairFilter filter{.max_length = config.max_length, .max_ratio = config.max_ratio};
   training_ = PairDataset::load(from_memory(text.training), *tokenizers_.source, *tokenizers_.target, filter, training_report_,
                                 ctx.threads());
@@ -88,7 +114,9 @@ void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
     return;
   }
   if (resumed) {
-    tokenizers_ = load_tokenizers(*resumed);
+    if (!exists(*resumed / source_file)) return void(tokenizers_ = load_tokenizers(*resumed));
+    tokenizers_.source = tokenizers_.target = load_tokenizer(*resumed / source_file);
+    if (config_.separate_vocabularies) tokenizers_.target = load_tokenizer(*resumed / target_file);
     return;
   }
   auto train = [&](PairSide side) -> TokenizerPtr {
@@ -104,15 +132,26 @@ void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
   else tokenizers_.source = tokenizers_.target = train(PairSide::both);
 }
 
+MarianTokens TranslateTask::tokens() const {
+  const Tokenizer& t = *tokenizers_.target;
+  return {.start = t.bos(), .end = t.eos(), .padding = t.pad()};
+}
+
 void TranslateTask::build(Context& ctx, TransformerConfig model) {
   model.src_vocab_size = tokenizers_.source->size();
   model.tgt_vocab_size = tokenizers_.joint() ? 0 : tokenizers_.target->size();
   model.pad_id = tokenizers_.target->pad();
-  model_ = std::make_shared<Transformer>(model);
-  initialize(ctx, *model_);
+  settings_ = std::move(model);
+  auto made = make_model(config_.arch == TranslateLayout::marian ? marian_config(settings_, tokens()) : classic_config(settings_));
+  model_.reset(&dynamic_cast<Seq2SeqModel&>(*made.release()));
+  initialize(ctx, model_->parameters());
 }
 
-std::vector<NamedParameter> TranslateTask::parameters() { return transformer::parameters(*model_); }
+std::vector<NamedParameter> TranslateTask::parameters() {
+  std::vector<NamedParameter> trained = model_->parameters();
+  std::erase_if(trained, [](const NamedParameter& p) { return !p.parameter->trained; });
+  return trained;
+}
 
 nlohmann::json TranslateTask::identity() const {
   auto vocabulary = [](const Tokenizer& t) { return nlohmann::json{{"size", t.size()}, {"fingerprint", hex(fingerprint(t))}}; };
@@ -128,7 +167,8 @@ nlohmann::json TranslateTask::identity() const {
                        {"separate_vocabularies", config_.separate_vocabularies},
                        {"character_coverage", config_.character_coverage},
                        {"normalization", config_.normalization}}},
-                     {"architecture", to_json(model_->config)}};
+                     {"architecture", to_json(settings_)}};
+  out["architecture"]["arch"] = detail::write_value(config_.arch, "arch");
   if (validation_) out["data"]["validation_fingerprint"] = hex(validation_->fingerprint());
   return out;
 }
@@ -145,7 +185,7 @@ Batch TranslateTask::prepare(std::int64_t index) const {
 }
 
 Tensor TranslateTask::loss(Context& ctx, const Batch& batch) const {
-  return model_->loss(ctx, to_tensors(ctx, *std::any_cast<PairIds>(&batch.content)));
+  return model_->network.loss(ctx, to_tensors(ctx, *std::any_cast<PairIds>(&batch.content)), settings_.label_smoothing);
 }
 
 // The loss without label smoothing, so that its exponential is the perplexity.
@@ -156,22 +196,34 @@ Metrics TranslateTask::validate(Context& ctx) {
   for (const auto& indices : plan_epoch(*validation_, std::max(config_.max_tokens, std::int64_t{8192}), 0, 0)) {
     const PairIds ids = make_batch(*validation_, indices);
     const auto targets = static_cast<double>(ids.labels.size());
-    sum += static_cast<double>(model_->loss(ctx, to_tensors(ctx, ids), 0.0F).item()) * targets;
+    sum += static_cast<double>(model_->network.loss(ctx, to_tensors(ctx, ids), 0.0F).item()) * targets;
     count += targets;
   }
   Metrics measured{{"loss", sum / count}, {"perplexity", std::exp(sum / count)}};
   if (config_.eval_bleu) {
-    const auto translated = Translator(model_, tokenizers_).translate(ctx, validation_sources_, {.beam = config_.eval_beam});
+    const auto translated = Translator(network(), tokenizers_).translate(ctx, validation_sources_, {.beam = config_.eval_beam});
     measured.emplace_back("bleu", corpus_bleu(translated, {&validation_references_, 1}, {.tokenizer = config_.eval_tokenize}).score);
   }
   return measured;
 }
 
 void TranslateTask::save(const fs::path& folder) {
-  save_tokenizers(tokenizers_, folder);
-  save_transformer(*model_, folder);
+  save_model(ctx_, *model_, folder);
+  const bool subwords = tokenizers_.source->kind() == "sentencepiece" && tokenizers_.target->kind() == "sentencepiece";
+  if (config_.arch == TranslateLayout::marian && subwords) save_marian_tokenizers(tokenizers_, folder);
+  else save_tokenizers(tokenizers_, folder);
+  if (config_.arch != TranslateLayout::marian) return;
+  const auto [start, end, padding] = tokens();
+  const GenerationConfig generation{.forced_eos_token_id = {static_cast<std::int32_t>(end)},
+                                    .bos_token_id = static_cast<std::int32_t>(start),
+                                    .eos_token_id = {static_cast<std::int32_t>(end)},
+                                    .pad_token_id = static_cast<std::int32_t>(padding),
+                                    .decoder_start_token_id = static_cast<std::int32_t>(start)};
+  write_json(folder / "generation_config.json", generation_json(generation));
 }
 
-void TranslateTask::load(Context& ctx, const fs::path& folder) { load_classic(ctx, *model_, folder); }
+void TranslateTask::load(Context& ctx, const fs::path& folder) {
+  transformer::load(ctx, model_->bindings(), Checkpoint(folder), model_->load_rules());
+}
 
 }  // namespace transformer

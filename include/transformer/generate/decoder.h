@@ -47,20 +47,23 @@ class SequenceModel {
   virtual std::int64_t max_source() const = 0;  // that a source may have
 };
 
-// The encoder-decoder as a SequenceModel. Sources are given without special tokens; the end token is added as in training.
+// An encoder-decoder of any family as a SequenceModel.
 class TranslationModel final : public SequenceModel {
  public:
-  // The model must outlive this object.
-  TranslationModel(const Transformer& model, std::int32_t source_eos, SpecialTokens target);
+  // The model must outlive this object. source_eos: the end token that is added to every source; -1: sources are given as the
+  // model reads them. target: what the decoder begins with is `bos`. vocabulary: tokens with this id or a larger one are not
+  // generated, where a model has more than its tokenizer; 0: all are.
+  TranslationModel(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary = 0);
   std::unique_ptr<StepDecoder> start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const override;
   SpecialTokens special() const override { return target_; }
-  std::int64_t max_tokens() const override { return model_.config.max_len; }
-  std::int64_t max_source() const override { return model_.config.max_len - 1; }
+  std::int64_t max_tokens() const override { return model_.decoder.max_length(); }
+  std::int64_t max_source() const override { return model_.encoder.max_length() - (source_eos_ >= 0 ? 1 : 0); }
 
  private:
-  const Transformer& model_;
+  const EncoderDecoder& model_;
   std::int32_t source_eos_;
   SpecialTokens target_;
+  std::int64_t vocabulary_;
 };
 
 }  // namespace transformer

@@ -44,8 +44,11 @@ struct LineOptions {
 class Translator {
  public:
   // Error when the tokenizers do not fit the model's vocabularies.
-  Translator(std::shared_ptr<const Transformer> model, TokenizerPair tokenizers);
-  // A model's folder: config.json, model.safetensors and its tokenizers.
+  Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers);
+  // The same with other special tokens of the target than its tokenizer says.
+  Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers, const SpecialTokens& target);
+  // A model's folder: config.json, model.safetensors and its tokenizers, of any family with an encoder and a decoder: Marian,
+  // T5, BART, the original. In bfloat16 the weights take half the memory.
   static Translator load(Context& ctx, const std::filesystem::path& folder);
 
   std::string translate(Context& ctx, const std::string& text, const SearchOptions& options = {}) const;
@@ -61,12 +64,17 @@ class Translator {
   TranslationReport translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options = {},
                                     const LineOptions& lines = {}, const std::function<bool()>& ready = {}) const;
 
-  const Transformer& model() const { return *model_; }
+  const EncoderDecoder& model() const { return *model_; }
   const TokenizerPair& tokenizers() const { return tokenizers_; }
 
  private:
-  std::shared_ptr<const Transformer> model_;
+  // The ids of a text as the model reads it, but for the end token where the tokenizer does not add it; at most `longest`.
+  std::vector<std::int32_t> source_ids(const std::string& text, std::size_t longest, std::int64_t& replaced, std::int64_t& cut) const;
+  bool complete() const;  // does the source's tokenizer add special tokens itself?
+
+  std::shared_ptr<const EncoderDecoder> model_;
   TokenizerPair tokenizers_;
+  SpecialTokens target_;
 };
 
 }  // namespace transformer

@@ -98,6 +98,7 @@ struct EncoderDecoder {
   // Mean cross-entropy over the labels that are not ignored; the logits are never held whole.
   Tensor loss(Context& ctx, const PairBatch& batch) const { return loss(ctx, batch, settings.label_smoothing); }
   Tensor loss(Context& ctx, const PairBatch& batch, float label_smoothing) const;
+  Tensor loss(Context& ctx, const Tensor& hidden, const Tensor& labels, float label_smoothing) const;  // of the decoder's output
 
   std::int64_t source_vocabulary() const { return encoder.embedding->weight.shape[0]; }
   std::int64_t target_vocabulary() const { return output_weight().shape[0]; }  // of the logits

@@ -35,7 +35,7 @@ struct AddedPositions {
   PositionKind kind = PositionKind::none;
   std::int64_t positions = 0, d = 0;
   std::int64_t offset = 0;  // learned: position p is row p + offset; BART and RoBERTa leave the first rows unused
-  Parameter table;          // learned: [offset + positions, d]
+  Parameter table;          // learned: [offset + positions, d]; also sinusoidal, when a checkpoint brings its own
   mutable Tensor computed;  // sinusoidal: made at the first use
 
   AddedPositions() = default;

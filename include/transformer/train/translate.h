@@ -11,6 +11,8 @@
 #include <string>
 
 #include "transformer/io/config.h"
+#include "transformer/models/marian.h"
+#include "transformer/models/seq2seq.h"
 #include "transformer/models/transformer.h"
 #include "transformer/text/bleu.h"
 #include "transformer/text/parallel.h"
@@ -24,9 +26,19 @@ inline EnumNames<Subwords> names(Subwords) {
   return {{Subwords::bpe, "bpe"}, {Subwords::unigram, "unigram"}, {Subwords::whitespace, "whitespace"}};
 }
 
+// The layout of the folder that is saved, and with it some details of the model.
+enum class TranslateLayout : std::uint8_t {
+  marian,       // one that Hugging Face opens too: sinusoids in halves, no bias of the output projection
+  transformer,  // as the original's PyTorch classes have it, with all settings of TransformerConfig
+};
+inline EnumNames<TranslateLayout> names(TranslateLayout) {
+  return {{TranslateLayout::marian, "marian"}, {TranslateLayout::transformer, "transformer"}};
+}
+
 struct TranslateConfig {
   std::string source, target, tsv;
   std::string valid_source, valid_target, valid_tsv;
+  TranslateLayout arch = TranslateLayout::marian;
   std::string tokenizer;
   Subwords subwords = Subwords::bpe;
   std::int64_t vocab_size = 8000;
@@ -47,6 +59,7 @@ struct TranslateConfig {
     field("valid_source", self.valid_source, "validation text");
     field("valid_target", self.valid_target, "its translation");
     field("valid_tsv", self.valid_tsv, "instead of valid_source and valid_target: one file with tabs");
+    field("arch", self.arch, "layout of the model: marian opens in Hugging Face too, transformer has every setting");
     field("tokenizer", self.tokenizer, "a tokenizer made before, for both languages; empty: one is trained on the training text");
     field("subwords", self.subwords, "kind of vocabulary; whitespace: the text is tokenised already");
     field("vocab_size", self.vocab_size, "pieces of the vocabulary, special tokens included (whitespace: at most)");
@@ -77,11 +90,11 @@ class TranslateTask : public Task {
 
   const PairReport& training_report() const { return training_report_; }
   const PairReport& validation_report() const { return validation_report_; }
-  const std::shared_ptr<Transformer>& model() const { return model_; }
+  const std::shared_ptr<Seq2SeqModel>& model() const { return model_; }
   const TokenizerPair& tokenizers() const { return tokenizers_; }
   const PairDataset& training() const { return *training_; }
 
-  std::vector<NamedParameter> parameters() override;
+  std::vector<NamedParameter> parameters() override;  // those that are trained
   nlohmann::json identity() const override;
   std::int64_t plan(std::int64_t epoch) override;
   Batch prepare(std::int64_t index) const override;
@@ -93,14 +106,18 @@ class TranslateTask : public Task {
  private:
   void build(Context& ctx, TransformerConfig model);
   void make_tokenizers(const std::optional<std::filesystem::path>& resumed);
+  MarianTokens tokens() const;
+  std::shared_ptr<const EncoderDecoder> network() const { return {model_, &model_->network}; }
 
+  Context& ctx_;
   TranslateConfig config_;
   std::uint64_t seed_;
   TokenizerPair tokenizers_;
   PairReport training_report_, validation_report_;
   std::optional<PairDataset> training_, validation_;
   std::vector<std::string> validation_sources_, validation_references_;  // for BLEU
-  std::shared_ptr<Transformer> model_;
+  TransformerConfig settings_;                                           // of the model, with its vocabularies
+  std::shared_ptr<Seq2SeqModel> model_;
   std::vector<std::vector<std::int64_t>> plan_;
 };
 
