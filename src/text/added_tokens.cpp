@@ -20,8 +20,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocab
     vocabulary_.add(token.content, token.id);
     if (vocabulary_.size() >= 2 * (vocabulary.count() + vocabulary_.count()) + 100'000)
       fail("added_tokens", "'{}' has the id {}, far beyond the vocabulary: the file is damaged", token.content, token.id);
-    const auto id = static_cast<std::int32_t>(token.id);
-    if (token.special) special_[id] = true;
+    places_[static_cast<std::int32_t>(token.id)] = i;
     AlignedText pattern{token.content, {}, 0};
     if (token.normalized && normalizer != nullptr) normalizer->normalize(pattern);
     patterns_.push_back(std::move(pattern.text));
@@ -29,6 +28,11 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocab
   }
   plain_ = ByteTrie(std::move(plain));
   normalized_ = ByteTrie(std::move(normalized));
+}
+
+std::string_view AddedTokens::token(std::int32_t id) const {
+  const auto found = places_.find(id);
+  return found == places_.end() ? std::string_view() : patterns_[found->second];
 }
 
 // The longest token at the leftmost place, again and again.

@@ -34,7 +34,9 @@ class AddedTokens {
   PieceList find(std::string_view text, const Normalizer* normalizer) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
-  bool is_special(std::int32_t id) const { return special_.contains(id); }
+  // The token as text has it: normalised where it is looked for in normalised text. "" when there is none.
+  std::string_view token(std::int32_t id) const;
+  bool is_special(std::int32_t id) const { return places_.contains(id) && tokens_[places_.at(id)].special; }
 
  private:
   void cut(std::string_view text, std::uint32_t offset, const ByteTrie& trie, std::vector<TextPiece>& pieces) const;
@@ -42,7 +44,7 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
   std::vector<std::string> patterns_;  // the normalised contents
   Vocabulary vocabulary_;
-  std::unordered_map<std::int32_t, bool> special_;
+  std::unordered_map<std::int32_t, std::size_t> places_;  // from ids to places in tokens_
   ByteTrie plain_, normalized_;  // to places in tokens_
 };
 

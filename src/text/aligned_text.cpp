@@ -22,12 +22,16 @@ void AlignedText::append(const AlignedText& other) {
     from = other.from;
     return;
   }
-  if (from.empty())
-    for (std::size_t i = 0; i < text.size(); ++i) from.push_back(span(i));
+  const auto spans = [](const AlignedText& of) {
+    std::vector<TextSpan> all;
+    all.reserve(of.text.size());
+    for (std::size_t i = 0; i < of.text.size(); ++i) all.push_back(of.span(i));
+    return all;
+  };
+  if (from.empty()) from = spans(*this);
+  const std::vector<TextSpan> behind = spans(other);
   text += other.text;
-  if (other.from.empty())
-    for (std::size_t i = 0; i < other.text.size(); ++i) from.push_back(other.span(i));
-  else from.insert(from.end(), other.from.begin(), other.from.end());
+  from.insert(from.end(), behind.begin(), behind.end());
 }
 
 void AlignedText::append(std::string_view original, std::uint32_t at) { append({std::string(original), {}, at}); }

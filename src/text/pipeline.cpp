@@ -133,7 +133,7 @@ class PipelineTokenizer final : public Tokenizer {
   std::unique_ptr<Detokenizer> detokenizer() const override { return std::make_unique<Stream>(*this); }
 
   std::string piece_of(std::int32_t id) const override {
-    const std::string_view added = parts_.added.vocabulary().token(id);
+    const std::string_view added = parts_.added.token(id);
     return std::string(!added.empty() ? added : parts_.model->vocabulary().token(id));
   }
 

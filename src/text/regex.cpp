@@ -14,8 +14,9 @@ namespace {
 constexpr std::string_view where = "regular expression";
 constexpr std::size_t longest_pattern = 65536;
 
-// \s and \w as Oniguruma has them; PCRE2's take in U+180E, and leave out marks.
-constexpr std::string_view space_set = R"(\t-\r\x20\x{85}\p{Z})", word_set = R"(\p{Alphabetic}\p{M}\p{N}\p{Pc})", hex_set = "0-9a-fA-F";
+// \s and \w as Oniguruma has them; PCRE2's take in U+180E, and leave out marks. Of the numbers that are no digits, \w has
+// those of Latin-1 alone: ² ³ ¹ ¼ ½ ¾.
+constexpr std::string_view space_set = R"(\t-\r\x20\x{85}\p{Z})", word_set = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})", hex_set = "0-9a-fA-F";
 
 std::string message(int code) {
   PCRE2_UCHAR text[256];
@@ -138,10 +139,7 @@ class Translator {
       if (c == '\\') {
         escape(true);
       } else if (c == '[') {
-        const std::size_t end = peek(1) == ':' ? in_.find(":]", at_ + 2) : std::string_view::npos;
-        if (end == std::string_view::npos) refuse("a set of characters inside another");
-        out_ += in_.substr(at_, end + 2 - at_);
-        at_ = end + 2;
+        posix_set();
       } else if (c == '&' && peek(1) == '&') {
         refuse("'&&' between brackets");
       } else {
@@ -150,6 +148,21 @@ class Translator {
     }
     out_ += in_[at_++];
     atom_ = outside;
+  }
+
+  // [:alpha:] between brackets.
+  void posix_set() {
+    static constexpr std::pair<std::string_view, std::string_view> sets[] = {
+        {"[:alpha:]", R"(\p{Alphabetic})"}, {"[:alnum:]", R"(\p{Alphabetic}\p{Nd})"}, {"[:upper:]", R"(\p{Uppercase})"},
+        {"[:lower:]", R"(\p{Lowercase})"},  {"[:digit:]", R"(\p{Nd})"},               {"[:punct:]", R"(\p{P}\p{S})"},
+        {"[:space:]", space_set},           {"[:word:]", word_set},                   {"[:xdigit:]", hex_set}};
+    for (const auto& [name, members] : sets) {
+      if (!in_.substr(at_).starts_with(name)) continue;
+      out_ += members;
+      at_ += name.size();
+      return;
+    }
+    refuse("a set of characters inside another");
   }
 
   std::string_view in_;

@@ -51,7 +51,8 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   Encoding tokenize_valid(std::string_view text) const override {
     Encoding out;
-    for (const auto& piece : model_->EncodeAsImmutableProto(text).pieces()) {
+    const auto encoded = model_->EncodeAsImmutableProto(text);
+    for (const auto& piece : encoded.pieces()) {
       out.ids.push_back(static_cast<std::int32_t>(piece.id()));
       out.tokens.push_back(piece.piece());
       out.places.push_back({piece.begin(), piece.end()});
@@ -136,7 +137,8 @@ class SentencePieceModel final : public TokenModel {
         tokens.push_back(token(piece.substr(0, begin), 0, begin));
       }
     }
-    for (const auto& part : model_->EncodeAsImmutableProto(piece.substr(begin)).pieces()) {
+    const auto encoded = model_->EncodeAsImmutableProto(piece.substr(begin));
+    for (const auto& part : encoded.pieces()) {
       const std::uint32_t from = begin + part.begin(), to = begin + part.end();
       tokens.push_back(own_ids_ ? ModelToken{static_cast<std::int32_t>(part.id()), from, to, model_->IsUnknown(static_cast<int>(part.id()))}
                                 : token(part.piece(), from, to));

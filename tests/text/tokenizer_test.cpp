@@ -146,7 +146,9 @@ TEST(SentencePiece, SavedAndLoaded) {
   folder.write("empty.model", "");
   test::expect_error([&] { load_tokenizer(folder / "empty.model"); }, {"empty.model", "empty"});
   test::expect_error([&] { load_tokenizer(folder / "missing.model"); }, {"missing.model", "No such file"});
-  test::expect_error([&] { load_tokenizer(folder.path()); }, {"folder"});
+  expect_same(*load_tokenizer(folder.path()), *load_tokenizer(folder / "tokenizer.model"));
+  std::filesystem::create_directory(folder / "bare");
+  test::expect_error([&] { load_tokenizer(folder / "bare"); }, {"bare", "no tokenizer in this folder"});
 }
 
 TEST(SentencePiece, TooLargeAndTooSmallVocabularies) {
