@@ -107,17 +107,23 @@ Image resize_height(const Image& image, std::int64_t height, const Filter& filte
   return out;
 }
 
+// The old pixel under the middle of each new one. The places are summed up, not multiplied: where a middle falls between two old
+// pixels, rounding decides, and Pillow's is that of sums.
+std::vector<std::int64_t> nearest(std::int64_t from, std::int64_t to) {
+  const double step = static_cast<double>(from) / static_cast<double>(to);
+  std::vector<std::int64_t> places;
+  double at = 0.5 * step;
+  for (std::int64_t i = 0; i < to; ++i, at += step) places.push_back(std::min(from - 1, static_cast<std::int64_t>(at)));
+  return places;
+}
+
 Image resize_nearest(const Image& image, std::int64_t height, std::int64_t width) {
-  auto source = [](std::int64_t i, std::int64_t from, std::int64_t to) {
-    return std::min(from - 1,
-                    static_cast<std::int64_t>((static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to)));
-  };
+  const std::vector<std::int64_t> rows = nearest(image.height, height), columns = nearest(image.width, width);
   Image out{.height = height, .width = width, .channels = image.channels};
   out.pixels.reserve(static_cast<std::size_t>(height * width * image.channels));
-  for (std::int64_t y = 0; y < height; ++y)
-    for (std::int64_t x = 0; x < width; ++x)
-      for (std::int64_t c = 0; c < image.channels; ++c)
-        out.pixels.push_back(image.at(source(y, image.height, height), source(x, image.width, width), c));
+  for (std::int64_t y : rows)
+    for (std::int64_t x : columns)
+      for (std::int64_t c = 0; c < image.channels; ++c) out.pixels.push_back(image.at(y, x, c));
   return out;
 }
 

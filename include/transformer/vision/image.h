@@ -24,7 +24,7 @@ Image decode_image(std::string_view bytes, std::string_view name);
 // The filters of Pillow, with its numbers. All but nearest look at every pixel a new one covers (antialiasing).
 enum class Resample : std::uint8_t { nearest = 0, lanczos = 1, bilinear = 2, bicubic = 3, box = 4, hamming = 5 };
 
-// The same picture in another size, equal to Pillow's Image.resize.
+// The same picture in another size, equal to Image.resize of Pillow up to 12. (Later ones may take the axes in the other order.)
 Image resize(const Image& image, std::int64_t height, std::int64_t width, Resample filter);
 
 // The middle of the picture; where it is smaller, black is added around it.
