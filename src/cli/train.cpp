@@ -57,7 +57,8 @@ struct Translate {
     TranslateTask task(ctx, data, model, latest_checkpoint(training.save_dir));
     say_what_was_read("training", task.training_report());
     say_what_was_read("validation", task.validation_report());
-    fmt::print(stderr, "model: {} parameters, vocabulary {}\n", count(task.parameters()), task.tokenizers().target->size());
+    fmt::print(stderr, "model: {} parameters, vocabulary {}, layout {}\n", count(task.parameters()), task.tokenizers().target->size(),
+               task.layout());
     train(ctx, task, training);
   }
 };

@@ -54,10 +54,8 @@ Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPai
     fail("Translator", "a model and two tokenizers are needed (one object may be both)");
   const std::int64_t n = tokenizers_.source->size(), m = tokenizers_.target->size();
   const std::int64_t source = model_->source_vocabulary(), target_size = model_->target_vocabulary();
-  // Published models have more tokens than their tokenizers; those of two vocabularies trained here as many as the larger one.
-  const bool exact = n == source && m == target_size;
-  const bool larger = model_->decoder.embedding && source == target_size && std::max(n, m) == source;
-  const bool fits = n <= source && m <= target_size && (exact || larger || complete());
+  // Published models may have more tokens than their tokenizers.
+  const bool fits = complete() ? n <= source && m <= target_size : n == source && m == target_size;
   if (!fits)
     fail("Translator", "tokenizers of {} and {} pieces do not fit a model with vocabularies of {} and {}: are they of another model?", n, m,
          source, target_size);

@@ -69,22 +69,20 @@ void check_old_keys(Settings& s, bool marian) {
   s.neutral({"extra_pos_embeddings"});
   s.only("is_encoder_decoder", true, "it is an encoder and a decoder");
   s.only("is_decoder", false, "it is an encoder and a decoder");
-  s.neutral({"add_bias_logits", "force_bos_token_to_be_generated", "num_hidden_layers", "classifier_dropout", "classif_dropout",
+  s.neutral({"add_bias_logits", "force_bos_token_to_be_generated", "classifier_dropout", "classif_dropout",
              "max_encoder_position_embeddings", "max_decoder_position_embeddings"});
 }
 
 std::unique_ptr<Model> make(Settings& s, bool marian, const std::vector<std::string>& architectures) {
   s.alias("hidden_size", "d_model"), s.alias("num_attention_heads", "encoder_attention_heads");
+  s.alias("num_hidden_layers", "encoder_layers");
   EncoderDecoderConfig config{.encoder = side(s, "encoder", marian), .decoder = side(s, "decoder", marian), .logits_bias = true};
   const std::int64_t vocabulary = s.size("vocab_size", marian ? 58101 : 50265);
   config.encoder.vocabulary = vocabulary;
   const bool tied = s.get("tie_word_embeddings", true), base = s.architecture(architectures) == architectures.back();
   const bool shared = !marian || s.get("share_encoder_decoder_embeddings", true);
-  // Marian's decoder has a table of vocab_size rows like its encoder; decoder_vocab_size is the size of its output.
-  const std::int64_t output = marian && !shared ? s.maybe_size("decoder_vocab_size").value_or(vocabulary) : vocabulary;
-  if (!shared) config.decoder.vocabulary = vocabulary;
-  if (tied && output != vocabulary)
-    s.refuse("decoder_vocab_size", "an output that is tied to a table of vocab_size rows must have as many");
+  const std::int64_t output = shared ? vocabulary : s.maybe_size("decoder_vocab_size").value_or(vocabulary);
+  if (!shared) config.decoder.vocabulary = output;
   if (marian) s.neutral({"decoder_vocab_size"});
   if (base) config.logits_bias = false;
   else if (!tied) config.output_vocabulary = output;

@@ -1,6 +1,5 @@
 #include "transformer/models/marian.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "transformer/io/config.h"
@@ -8,45 +7,43 @@
 namespace transformer {
 namespace {
 
-template <class T>
-void require_setting(const char* name, const T& given, const T& possible) {
-  if (given == possible) return;
-  const auto text = [&](const T& value) { return detail::write_value(value, name).dump(); };
-  fail("marian", "{} is {}, but a Marian model has {}: change that, or keep it with the layout \"transformer\" (--arch transformer)", name,
-       text(given), text(possible));
-}
-
 const char* activation_name(FeedForwardKind kind) {
   switch (kind) {
     case FeedForwardKind::relu: return "relu";
     case FeedForwardKind::gelu: return "gelu";
     case FeedForwardKind::gelu_tanh: return "gelu_new";
     case FeedForwardKind::silu: return "swish";
-    default: break;
+    default: return nullptr;
   }
-  fail("marian",
-       "activation is {}, but a Marian model has relu, gelu, gelu_tanh or silu: change that, or keep it with the layout "
-       "\"transformer\" (--arch transformer)",
-       detail::write_value(kind, "activation").dump());
 }
 
 }  // namespace
 
+std::string why_not_marian(const TransformerConfig& c) {
+  auto differs = [](const char* name, const auto& given, const auto& possible) {
+    const auto text = [&](const auto& value) { return detail::write_value(value, name).dump(); };
+    return given == possible ? std::string() : fmt::format("{} is {}, but a Marian model has {}", name, text(given), text(possible));
+  };
+  if (std::string why = differs("norm", c.norm, NormPlace::post); !why.empty()) return why;
+  if (std::string why = differs("norm_kind", c.norm_kind, NormKind::layer_norm); !why.empty()) return why;
+  if (std::string why = differs("norm_eps", c.norm_eps, 1e-5F); !why.empty()) return why;
+  if (activation_name(c.activation) == nullptr) return differs("activation", c.activation, FeedForwardKind::relu);
+  if (c.positions != PositionKind::sinusoidal_halves) {
+    if (std::string why = differs("positions", c.positions, PositionKind::sinusoidal); !why.empty()) return why;
+  }
+  return c.num_kv_heads == 0 ? "" : differs("num_kv_heads", c.num_kv_heads, c.num_heads);
+}
+
 nlohmann::json marian_config(const TransformerConfig& c, const MarianTokens& tokens) {
-  require_setting("norm", c.norm, NormPlace::post);
-  require_setting("norm_kind", c.norm_kind, NormKind::layer_norm);
-  require_setting("norm_eps", c.norm_eps, 1e-5F);
-  if (c.positions != PositionKind::sinusoidal_halves) require_setting("positions", c.positions, PositionKind::sinusoidal);
-  if (c.num_kv_heads != 0) require_setting("num_kv_heads", c.num_kv_heads, c.num_heads);
+  if (const std::string why = why_not_marian(c); !why.empty()) fail("marian", "{}", why);
   const StackConfig encoder = c.stack(false), decoder = c.stack(true);
   const bool shared = c.tgt_vocab_size == 0;
-  const std::int64_t vocabulary = std::max(c.src_vocab_size, c.tgt_vocab_size);
   auto number = [](float value) { return detail::write_value(value, "number"); };
   return {{"model_type", "marian"},
           {"architectures", {"MarianMTModel"}},
           {"is_encoder_decoder", true},
-          {"vocab_size", vocabulary},
-          {"decoder_vocab_size", vocabulary},
+          {"vocab_size", c.src_vocab_size},
+          {"decoder_vocab_size", shared ? c.src_vocab_size : c.tgt_vocab_size},
           {"share_encoder_decoder_embeddings", shared},
           {"tie_word_embeddings", shared || c.tie_output},
           {"d_model", c.d_model},

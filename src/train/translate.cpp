@@ -43,6 +43,14 @@ PairBatch to_tensors(Context& ctx, const PairIds& ids) {
           .labels = tensor(ids.labels)};
 }
 
+TranslateLayout decided(TranslateLayout given, const TransformerConfig& model) {
+  const std::string why_not = why_not_marian(model);
+  if (given == TranslateLayout::automatic) return why_not.empty() ? TranslateLayout::marian : TranslateLayout::transformer;
+  if (given == TranslateLayout::marian && !why_not.empty())
+    fail("train translate", "{}: change that, or choose the layout transformer (--arch transformer)", why_not);
+  return given;
+}
+
 constexpr const char *source_file = "source.spm", *target_file = "target.spm";
 
 nlohmann::json vocabulary_of(const Tokenizer& tokenizer) {
@@ -73,7 +81,7 @@ std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, TransformerConfig model, const std::optional<fs::path>& resumed)
     : ctx_(ctx), config_(config), seed_(ctx.random().seed()) {
   // Everything that can be wrong with the files or the model is known before the first minute of work.
-  if (config.arch == TranslateLayout::marian) static_cast<void>(marian_config(model, {}));
+  config_.arch = decided(config.arch, model);
   const PairSource pairs = open_pairs("training", config.source, config.target, config.tsv);
   const bool validates = !(config.valid_source.empty() && config.valid_target.empty() && config.valid_tsv.empty());
   PairSource validation;
@@ -95,6 +103,7 @@ TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, Transf
 
 TranslateTask::TranslateTask(Context& ctx, Text text, const TranslateConfig& config, TransformerConfig model)
     : ctx_(ctx), config_(config), seed_(ctx.random().seed()), tokenizers_(std::move(text.tokenizers)) {
+  config_.arch = decided(config.arch, model);
   const PairFilter filter{.max_length = config.max_length, .max_ratio = config.max_ratio};
   training_ = PairDataset::load(from_memory(text.training), *tokenizers_.source, *tokenizers_.target, filter, training_report_,
                                 ctx.threads());
@@ -132,6 +141,12 @@ void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
   else tokenizers_.source = tokenizers_.target = train(PairSide::both);
 }
 
+std::string TranslateTask::layout() const {
+  if (marian()) return "marian";
+  const std::string why_not = why_not_marian(settings_);
+  return why_not.empty() ? "transformer" : fmt::format("transformer ({})", why_not);
+}
+
 MarianTokens TranslateTask::tokens() const {
   const Tokenizer& t = *tokenizers_.target;
   return {.start = t.bos(), .end = t.eos(), .padding = t.pad()};
@@ -142,7 +157,7 @@ void TranslateTask::build(Context& ctx, TransformerConfig model) {
   model.tgt_vocab_size = tokenizers_.joint() ? 0 : tokenizers_.target->size();
   model.pad_id = tokenizers_.target->pad();
   settings_ = std::move(model);
-  auto made = make_model(config_.arch == TranslateLayout::marian ? marian_config(settings_, tokens()) : classic_config(settings_));
+  auto made = make_model(marian() ? marian_config(settings_, tokens()) : classic_config(settings_));
   model_.reset(&dynamic_cast<Seq2SeqModel&>(*made.release()));
   initialize(ctx, model_->parameters());
 }
@@ -210,9 +225,9 @@ Metrics TranslateTask::validate(Context& ctx) {
 void TranslateTask::save(const fs::path& folder) {
   save_model(ctx_, *model_, folder);
   const bool subwords = tokenizers_.source->kind() == "sentencepiece" && tokenizers_.target->kind() == "sentencepiece";
-  if (config_.arch == TranslateLayout::marian && subwords) save_marian_tokenizers(tokenizers_, folder);
+  if (marian() && subwords) save_marian_tokenizers(tokenizers_, folder);
   else save_tokenizers(tokenizers_, folder);
-  if (config_.arch != TranslateLayout::marian) return;
+  if (!marian()) return;
   const auto [start, end, padding] = tokens();
   const GenerationConfig generation{.forced_eos_token_id = {static_cast<std::int32_t>(end)},
                                     .bos_token_id = static_cast<std::int32_t>(start),

@@ -28,17 +28,18 @@ inline EnumNames<Subwords> names(Subwords) {
 
 // The layout of the folder that is saved, and with it some details of the model.
 enum class TranslateLayout : std::uint8_t {
+  automatic,    // marian where the settings have it, else transformer
   marian,       // one that Hugging Face opens too: sinusoids in halves, no bias of the output projection
   transformer,  // as the original's PyTorch classes have it, with all settings of TransformerConfig
 };
 inline EnumNames<TranslateLayout> names(TranslateLayout) {
-  return {{TranslateLayout::marian, "marian"}, {TranslateLayout::transformer, "transformer"}};
+  return {{TranslateLayout::automatic, "auto"}, {TranslateLayout::marian, "marian"}, {TranslateLayout::transformer, "transformer"}};
 }
 
 struct TranslateConfig {
   std::string source, target, tsv;
   std::string valid_source, valid_target, valid_tsv;
-  TranslateLayout arch = TranslateLayout::marian;
+  TranslateLayout arch = TranslateLayout::automatic;
   std::string tokenizer;
   Subwords subwords = Subwords::bpe;
   std::int64_t vocab_size = 8000;
@@ -59,7 +60,8 @@ struct TranslateConfig {
     field("valid_source", self.valid_source, "validation text");
     field("valid_target", self.valid_target, "its translation");
     field("valid_tsv", self.valid_tsv, "instead of valid_source and valid_target: one file with tabs");
-    field("arch", self.arch, "layout of the model: marian opens in Hugging Face too, transformer has every setting");
+    field("arch", self.arch,
+          "layout of the model: marian, which Hugging Face opens too; transformer, which has every setting; auto: marian if possible");
     field("tokenizer", self.tokenizer, "a tokenizer made before, for both languages; empty: one is trained on the training text");
     field("subwords", self.subwords, "kind of vocabulary; whitespace: the text is tokenised already");
     field("vocab_size", self.vocab_size, "pieces of the vocabulary, special tokens included (whitespace: at most)");
@@ -92,6 +94,8 @@ class TranslateTask : public Task {
   const PairReport& validation_report() const { return validation_report_; }
   const std::shared_ptr<Seq2SeqModel>& model() const { return model_; }
   const TokenizerPair& tokenizers() const { return tokenizers_; }
+  // "marian", or "transformer (norm is "pre", but a Marian model has "post")".
+  std::string layout() const;
   const PairDataset& training() const { return *training_; }
 
   std::vector<NamedParameter> parameters() override;  // those that are trained
@@ -107,6 +111,7 @@ class TranslateTask : public Task {
   void build(Context& ctx, TransformerConfig model);
   void make_tokenizers(const std::optional<std::filesystem::path>& resumed);
   MarianTokens tokens() const;
+  bool marian() const { return config_.arch == TranslateLayout::marian; }  // auto is decided at the beginning
   std::shared_ptr<const EncoderDecoder> network() const { return {model_, &model_->network}; }
 
   Context& ctx_;
