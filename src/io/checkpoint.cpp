@@ -46,7 +46,7 @@ Checkpoint::Checkpoint(const std::filesystem::path& folder) {
   }
   for (const auto& [file, tensors] : by_file) {
     // A file of this folder, nothing else.
-    if (std::filesystem::path(file).filename() != file || file == "." || file == "..")
+    if (file.empty() || std::filesystem::path(file).filename() != file || file == "." || file == "..")
       fail(path_, "'{}' is not the name of a file in the same folder", file);
     add(SafetensorsFile(folder / file));
     for (const std::string& name : tensors)

@@ -54,6 +54,8 @@ StackConfig StackConfig::resolved() const {
     c.head_dim = d_model / heads;
   }
   positive("head_dim", c.head_dim);
+  if (constexpr std::int64_t most = std::int64_t{1} << 28; heads > most || c.head_dim > most / heads)
+    fail("StackConfig", "{} heads of {} dimensions are more than any memory holds", heads, c.head_dim);
   if (kv_heads == 0) c.kv_heads = heads;
   if (c.kv_heads < 0 || heads % c.kv_heads != 0)
     fail("StackConfig", "{} heads cannot be shared evenly by {} key/value heads", heads, kv_heads);
