@@ -1,0 +1,195 @@
+// What the golden case does not show of PatchTST.
+#include "transformer/models/patchtst.h"
+
+#include "support/op_check.h"
+#include "support/temporary_folder.h"
+#include "transformer/ops/elementwise.h"
+#include "transformer/ops/random.h"
+#include "transformer/train/optimizer.h"
+
+namespace transformer::test {
+namespace {
+
+using nlohmann::json;
+
+const json base{
+    {"model_type", "patchtst"}, {"d_model", 16},     {"num_attention_heads", 2}, {"num_hidden_layers", 2},  {"ffn_dim", 24},
+    {"context_length", 17},     {"patch_length", 4}, {"patch_stride", 3},        {"num_input_channels", 2}, {"prediction_length", 5}};
+
+json with(json config, const json& changes) {
+  config.update(changes);
+  return config;
+}
+
+std::unique_ptr<Model> fresh(Context& ctx, const json& config) {
+  auto model = make_model(config);
+  initialize(ctx, model->parameters());
+  return model;
+}
+
+Tensor predict(Context& ctx, const Model& model, const Tensor& x) { return model.run(ctx, {{"past_values", x}}).at("prediction_outputs"); }
+
+Tensor parameter(Model& model, const std::string& theirs) {
+  for (const Binding& b : model.bindings())
+    if (b.theirs == theirs) return b.ours.parameter->tensor;
+  ADD_FAILURE() << "there is no " << theirs;
+  return {};
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) {
+  double worst = 0.0;
+  const std::vector<float> x = a.to_vector<float>(), y = b.to_vector<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(static_cast<double>(x[i]) - y[i]));
+  return worst;
+}
+
+}  // namespace
+
+// 17 values in patches of 4 with stride 3 leave one over: the first.
+TEST(PatchTST, WhatFillsNoPatchIsLeftOutAtTheBeginning) {
+  Context ctx;
+  const auto model = fresh(ctx, with(base, {{"scaling", nullptr}}));
+  const Tensor x = random_uniform(ctx, {1, 17, 2});
+  auto changed = [&](std::size_t at) {
+    std::vector<float> values = x.to_vector<float>();
+    values[at] += 1.0F;
+    return largest_difference(predict(ctx, *model, x), predict(ctx, *model, Tensor::from<float>(ctx, x.shape(), values)));
+  };
+  EXPECT_EQ(changed(0), 0.0);
+  EXPECT_GT(changed(2), 1e-5);
+  EXPECT_GT(changed(33), 1e-5);
+}
+
+// Scaled in and out: a series in other units is predicted in those.
+TEST(PatchTST, PredictsInTheUnitsOfTheSeries) {
+  Context ctx;
+  const auto model = fresh(ctx, base);
+  const Tensor x = scale(ctx, random_uniform(ctx, {3, 17, 2}), 100.0F);  // the 1e-5 in the deviation is small against it
+  const Tensor moved = add(ctx, scale(ctx, x, 3.0F), Tensor::full(ctx, {1}, 50.0F));
+  const Tensor want = add(ctx, scale(ctx, predict(ctx, *model, x), 3.0F), Tensor::full(ctx, {1}, 50.0F));
+  EXPECT_LT(largest_difference(predict(ctx, *model, moved), want), 1e-2);
+}
+
+TEST(PatchTST, ChannelsDoNotMeet) {
+  Context ctx;
+  const auto model = fresh(ctx, base);
+  const Tensor x = random_uniform(ctx, {1, 17, 2});
+  std::vector<float> values = x.to_vector<float>();
+  for (std::size_t i = 0; i < values.size(); i += 2) values[i] *= 2.0F * static_cast<float>(i);
+  const std::vector<float> a = predict(ctx, *model, x).to_vector<float>(),
+                           b = predict(ctx, *model, Tensor::from<float>(ctx, x.shape(), values)).to_vector<float>();
+  for (std::size_t i = 0; i < a.size(); i += 2) {
+    EXPECT_NE(a[i], b[i]);
+    EXPECT_FLOAT_EQ(a[i + 1], b[i + 1]);
+  }
+}
+
+// Layers of their own for each channel, with the same values in all: the shared model.
+TEST(PatchTST, LayersOfEachChannel) {
+  for (const char* pooling : {"mean", "max", "none"}) {
+    Context ctx;
+    const json config = with(base, {{"pooling_type", std::string(pooling) == "none" ? json(nullptr) : json(pooling)}});
+    auto shared = fresh(ctx, config), own = fresh(ctx, with(config, {{"share_embedding", false}, {"share_projection", false}}));
+    for (const Binding& b : own->bindings()) {
+      std::string name = b.theirs;
+      for (const auto& [from, to] : {std::pair{"input_embedding.0", "input_embedding"}, std::pair{"input_embedding.1", "input_embedding"},
+                                     std::pair{"projections.0", "projection"}, std::pair{"projections.1", "projection"}})
+        if (const auto at = name.find(from); at != std::string::npos) name.replace(at, std::strlen(from), to);
+      for (const Binding& s : shared->bindings())
+        if (s.theirs == name) b.from_theirs(ctx, s.to_theirs(ctx, s.ours.parameter->tensor), b.ours.parameter->tensor);
+    }
+    const Tensor x = random_uniform(ctx, {3, 17, 2});
+    EXPECT_LT(largest_difference(predict(ctx, *shared, x), predict(ctx, *own, x)), 1e-5) << pooling;
+    Tensor bias = parameter(*own, "head.projections.1.bias");
+    bias.mutable_data<float>()[0] += 1.0F;
+    const std::vector<float> a = predict(ctx, *shared, x).to_vector<float>(), b = predict(ctx, *own, x).to_vector<float>();
+    EXPECT_NEAR(a[0], b[0], 1e-5);
+    EXPECT_GT(std::abs(a[1] - b[1]), 1e-3);
+  }
+}
+
+// Training moves the running statistics; they are saved and read again, and the optimizer leaves them and the positions alone.
+TEST(PatchTST, RunningStatisticsAreTrainedAndSaved) {
+  Context ctx({.seed = 5});
+  auto model = fresh(ctx, base);
+  const Tensor x = random_uniform(ctx, {4, 17, 2}), y = random_uniform(ctx, {4, 5, 2});
+  const std::string norm = "model.encoder.layers.1.norm_sublayer3.batchnorm.";
+  const std::vector<float> mean = parameter(*model, norm + "running_mean").to_vector<float>();
+  const std::vector<float> positions = parameter(*model, "model.encoder.positional_encoder.position_enc").to_vector<float>();
+  Adam optimizer(ctx, model->parameters());
+  float first = 0.0F, last = 0.0F;
+  ctx.set_training(true);
+  for (int step = 0; step < 30; ++step) {
+    const Tensor loss = model->run(ctx, {{"past_values", x}, {"future_values", y}}).at("loss");
+    (step == 0 ? first : last) = loss.item();
+    backward(ctx, loss);
+    optimizer.step(ctx, 3e-3F, 1.0F);
+    optimizer.zero_gradients();
+  }
+  ctx.set_training(false);
+  EXPECT_LT(last, 0.5F * first);
+  EXPECT_NE(parameter(*model, norm + "running_mean").to_vector<float>(), mean);
+  EXPECT_EQ(parameter(*model, norm + "num_batches_tracked").item(), 30.0F);
+  EXPECT_EQ(parameter(*model, "model.encoder.positional_encoder.position_enc").to_vector<float>(), positions);
+
+  const TemporaryFolder folder;
+  save_model(ctx, *model, folder.path());
+  const SafetensorsFile file(folder / "model.safetensors");
+  EXPECT_EQ(file.stored_type(norm + "num_batches_tracked"), "I64");
+  EXPECT_EQ(file.shape(norm + "num_batches_tracked").rank(), 0);
+  const auto again = load_model(ctx, folder.path());
+  EXPECT_EQ(predict(ctx, *again, x).to_vector<float>(), predict(ctx, *model, x).to_vector<float>());
+}
+
+// Fresh positions are Hugging Face's: sines and cosines moved to mean 0 and scaled to deviation 0.1.
+TEST(PatchTST, FreshPositions) {
+  Context ctx;
+  auto model = fresh(ctx, base);
+  const std::vector<float> table = parameter(*model, "model.encoder.positional_encoder.position_enc").to_vector<float>();
+  double sum = 0.0, squares = 0.0;
+  for (float v : table) sum += v, squares += static_cast<double>(v) * v;
+  EXPECT_NEAR(sum, 0.0, 1e-5);
+  EXPECT_NEAR(squares / static_cast<double>(table.size() - 1), 0.01, 1e-6);
+  EXPECT_NEAR((table[1] - table[0]) / (table[17] - table[16]), 1.0 / (std::cos(1.0) - std::sin(1.0)), 1e-4);  // cos 0 - sin 0 = 1
+}
+
+TEST(PatchTST, ScalingSeesWhatWasObserved) {
+  Context ctx;
+  const Tensor x = tensor(ctx, {2, 3, 1}, {1, 3, 50, 4, -2, 60}), seen = tensor(ctx, {2, 3, 1}, {1, 1, 0, 0, 0, 0});
+  const ScaledSeries std_scaled = scale_series(ctx, x, seen, SeriesScaling::deviation);
+  expect_near(std_scaled.location, {2, 0}, 1e-6);
+  expect_near(std_scaled.scale, {std::sqrt(1.0 + 1e-5), std::sqrt(1e-5)}, 1e-6);
+  const ScaledSeries mean_scaled = scale_series(ctx, x, seen, SeriesScaling::mean);
+  expect_near(mean_scaled.scale, {2, 2}, 1e-6);  // of the second nothing was seen: the batch's
+  expect_near(mean_scaled.values, {0.5, 1.5, 25, 2, -1, 30}, 1e-6);
+  expect_near(scale_series(ctx, x, {}, SeriesScaling::none).scale, {1, 1}, 0.0);
+  expect_error([&] { scale_series(ctx, x, tensor(ctx, {2, 1, 1}, {1, 1}), SeriesScaling::mean); }, {"[2, 1, 1]", "[2, 3, 1]"});
+}
+
+TEST(PatchTST, RefusesByName) {
+  auto refuses = [](const json& changes, const std::vector<std::string>& parts) {
+    expect_error([&] { make_model(with(base, changes)); }, parts);
+  };
+  refuses({{"channel_attention", true}}, {"channel_attention"});
+  refuses({{"loss", "nll"}}, {"loss", "nll"});
+  refuses({{"norm_type", "rmsnorm"}}, {"norm_type", "batchnorm"});
+  refuses({{"positional_encoding_type", "zeros"}}, {"positional_encoding_type"});
+  refuses({{"scaling", "robust"}}, {"scaling", "robust"});
+  refuses({{"pooling_type", "attention"}}, {"pooling_type"});
+  refuses({{"context_length", 4}}, {"context_length"});
+  refuses({{"output_range", {1}}}, {"output_range"});
+  refuses({{"patch_lenght", 4}}, {"patch_lenght", "patch_length"});
+  refuses({{"architectures", {"PatchTSTForPretraining"}}}, {"PatchTSTForPretraining", "PatchTSTForPrediction"});
+  refuses({{"architectures", {"PatchTSTForRegression"}}, {"pooling_type", nullptr}}, {"pooling_type"});
+  refuses({{"num_input_channels", 1 << 20}, {"share_embedding", false}}, {"num_input_channels"});
+  Context ctx;
+  const auto model = fresh(ctx, base);
+  expect_error([&] { predict(ctx, *model, Tensor::zeros(ctx, {1, 16, 2})); }, {"[1, 16, 2]", "17"});
+  expect_error(
+      [&] {
+    model->run(ctx, {{"past_values", Tensor::zeros(ctx, {1, 17, 2})}, {"target_values", Tensor::zeros(ctx, {1})}});
+      },
+      {"target_values", "future_values"});
+}
+
+}  // namespace transformer::test
