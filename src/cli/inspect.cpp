@@ -1,11 +1,14 @@
-// transformer inspect: the parameters of an encoder-decoder by part, its share of feed-forward, FLOPs and memory, from its
-// settings alone.
+// transformer inspect: the parameters of a model by part, its share of feed-forward, FLOPs and memory, from its settings alone:
+// those of a folder of any family, or flags for an encoder-decoder that is yet to be.
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "cli/flags.h"
 #include "cli/verbs.h"
+#include "transformer/io/json.h"
 #include "transformer/models/classic.h"
+#include "transformer/models/seq2seq.h"
 
 namespace transformer::cli {
 namespace {
@@ -14,14 +17,14 @@ bool has(const std::string& name, std::string_view part) { return name.find(part
 
 // "encoder.stack.layers.3.feed_forward.in.weight" → "encoder feed-forward"
 std::string part_of(const std::string& name) {
-  const std::string side = name.substr(0, name.find('.'));
-  if (has(name, ".embedding.")) return side + " embedding";
-  if (has(name, "cross_attention.")) return side + " cross-attention";
-  if (has(name, ".attention.")) return side + " self-attention";
-  if (has(name, "feed_forward.")) return side + " feed-forward";
-  if (has(name, "norm.")) return side + " norms";
-  if (has(name, "positions.")) return side + " positions";
-  return "output projection";
+  const std::string side = name.starts_with("encoder.") ? "encoder " : name.starts_with("decoder.") ? "decoder " : "";
+  if (has(name, "cross_attention.")) return side + "cross-attention";
+  if (has(name, ".attention.")) return side + (side.empty() ? "attention" : "self-attention");
+  if (has(name, "feed_forward.")) return side + "feed-forward";
+  if (has(name, "norm.")) return side + "norms";
+  if (has(name, "positions") || has(name, "relative")) return side + "positions";
+  if (has(name, "embed") || has(name, "patch")) return side + "embedding";
+  return side.empty() && name.starts_with("output.") ? "output projection" : side + "head";
 }
 
 struct Counts {
@@ -30,12 +33,11 @@ struct Counts {
   std::int64_t source = 0, target = 0;  // weights that every source or target token is multiplied with
 };
 
-Counts count(Transformer& model) {
+// output: the matrix that makes the logits, where it is known.
+Counts count(const std::vector<NamedParameter>& parameters, const std::string& output) {
   Counts c;
-  const std::string output = model.output ? "output.weight"
-      : model.decoder.embedding           ? "decoder.embedding.weight"
-                                          : "encoder.embedding.weight";
-  for (const auto& [name, p] : parameters(model)) {
+  for (const auto& [name, p] : parameters) {
+    if (!p->trained) continue;
     const std::int64_t n = p->shape.numel();
     c.parts[part_of(name)] += n;
     c.total += n;
@@ -50,9 +52,7 @@ Counts count(Transformer& model) {
   return c;
 }
 
-void inspect(const TransformerConfig& config) {
-  Transformer model(config);
-  const Counts c = count(model);
+void print(const Counts& c) {
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   fmt::print("{:<26}{:>14}{:>10}\n", "part", "parameters", "share");
   for (const auto& [part, n] : c.parts) fmt::print("{:<26}{:>14}{:>8.1f} %\n", part, n, 100.0 * number(n) / number(c.total));
@@ -60,28 +60,62 @@ void inspect(const TransformerConfig& config) {
   if (c.layers > 0)
     fmt::print("feed-forward: {:.1f} % of the layers' parameters, {:.1f} % of all\n", 100.0 * number(c.feed_forward) / number(c.layers),
                100.0 * number(c.feed_forward) / number(c.total));
+}
+
+void print_memory(const Counts& c) {
+  const auto total = static_cast<double>(c.total);
+  fmt::print("memory: {:.1f} MB of weights in float32, {:.1f} MB in bfloat16\n", 4e-6 * total, 2e-6 * total);
+  fmt::print("  to train: {:.1f} MB with gradients and Adam's state, {:.1f} MB with bfloat16 copies too; and the activations\n",
+             16e-6 * total, 18e-6 * total);
+}
+
+void inspect(EncoderDecoder& model) {
+  const std::string output = model.output ? "output.weight"
+      : model.decoder.embedding           ? "decoder.embedding.weight"
+                                          : "encoder.embedding.weight";
+  const Counts c = count(parameters(model), output);
+  print(c);
   // A weight costs a token one product and one sum forward, and twice that backward. Every token attended to costs 4·d in each
   // layer: d products and sums for its score, as many for its value.
-  const StackConfig encoder = config.stack(false).resolved(), decoder = config.stack(true).resolved();
   const auto attention = [](const StackConfig& s) { return 4e-6 * static_cast<double>(s.heads * s.head_dim * s.layers); };
-  fmt::print("FLOPs forward: {:.2f} M per source token, {:.2f} M per target token; three times that to train\n", 2e-6 * number(c.source),
-             2e-6 * number(c.target));
+  fmt::print("FLOPs forward: {:.2f} M per source token, {:.2f} M per target token; three times that to train\n",
+             2e-6 * static_cast<double>(c.source), 2e-6 * static_cast<double>(c.target));
   fmt::print("  and for each token attended to: {:.4f} M in the encoder, {:.4f} M in the decoder and as much for each source token\n",
-             attention(encoder), attention(decoder));
-  fmt::print("memory: {:.1f} MB of weights in float32, {:.1f} MB in bfloat16\n", 4e-6 * number(c.total), 2e-6 * number(c.total));
-  fmt::print("  to train: {:.1f} MB with gradients and Adam's state, {:.1f} MB with bfloat16 copies too; and the activations\n",
-             16e-6 * number(c.total), 18e-6 * number(c.total));
+             attention(model.encoder.stack.config), attention(model.decoder.stack.config));
+  print_memory(c);
+}
+
+void inspect(const TransformerConfig& config, const std::optional<nlohmann::json>& folder) {
+  if (!folder) {
+    Transformer model(config);
+    return inspect(model);
+  }
+  if (to_json(config) != to_json(TransformerConfig{}))
+    throw CLI::ValidationError("flags change the settings of models of type transformer only; MODEL is of type " +
+                               folder->at("model_type").get<std::string>());
+  const std::unique_ptr<Model> model = make_model(*folder);
+  if (auto* seq2seq = dynamic_cast<Seq2SeqModel*>(model.get())) return inspect(seq2seq->network);
+  const Counts c = count(model->parameters(), "");
+  print(c);
+  if (c.target > 0)
+    fmt::print("FLOPs forward: {:.2f} M per token in the layers; three times that to train\n", 2e-6 * static_cast<double>(c.target));
+  print_memory(c);
 }
 
 }  // namespace
 
 void add_inspect(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("inspect", "parameters by part, FLOPs and memory of an encoder-decoder");
+  CLI::App* verb = app.add_subcommand("inspect", "parameters by part, FLOPs and memory of a model");
   auto config = std::make_shared<TransformerConfig>();
-  const auto read = [config](const std::string& folder) { *config = read_transformer_config(folder); };
-  verb->add_option_function<std::string>("MODEL", read, "a model's folder; flags change its settings");
+  auto other = std::make_shared<std::optional<nlohmann::json>>();  // config.json of another family
+  const auto read = [config, other](const std::string& folder) {
+    const nlohmann::json settings = read_json(std::filesystem::path(folder) / "config.json");
+    if (settings.is_object() && settings.value("model_type", nlohmann::json("transformer")) != "transformer") *other = settings;
+    else *config = read_transformer_config(folder);
+  };
+  verb->add_option_function<std::string>("MODEL", read, "a model's folder; of a model of type transformer, flags change the settings");
   add_settings(*verb, *config);
-  verb->callback([config] { inspect(*config); });
+  verb->callback([config, other] { inspect(*config, *other); });
 }
 
 }  // namespace transformer::cli
