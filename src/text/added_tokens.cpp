@@ -22,6 +22,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Vocabulary& vocab
       fail("added_tokens", "'{}' has the id {}, far beyond the vocabulary: the file is damaged", token.content, token.id);
     places_[static_cast<std::int32_t>(token.id)] = i;
     AlignedText pattern{token.content, {}, 0};
+    pattern.longest = 4096 + growth_limit * token.content.size();
     if (token.normalized && normalizer != nullptr) normalizer->normalize(pattern);
     patterns_.push_back(std::move(pattern.text));
     (token.normalized ? normalized : plain).emplace_back(patterns_.back(), static_cast<std::int32_t>(i));
@@ -87,6 +88,7 @@ PieceList AddedTokens::find(std::string_view text, const Normalizer* normalizer)
   for (const TextPiece& piece : raw) {
     const auto begin = static_cast<std::uint32_t>(list.text.text.size());
     AlignedText part{std::string(text.substr(piece.begin, piece.end - piece.begin)), {}, piece.begin};
+    part.longest = 4096 + growth_limit * part.text.size();
     if (piece.id < 0 && normalizer != nullptr) normalizer->normalize(part);
     if (piece.id >= 0) list.pieces.push_back({begin, begin + static_cast<std::uint32_t>(part.text.size()), piece.id});
     else cut(part.text, begin, normalized_, list.pieces);

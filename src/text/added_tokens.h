@@ -45,7 +45,7 @@ class AddedTokens {
   std::vector<std::string> patterns_;  // the normalised contents
   Vocabulary vocabulary_;
   std::unordered_map<std::int32_t, std::size_t> places_;  // from ids to places in tokens_
-  ByteTrie plain_, normalized_;  // to places in tokens_
+  ByteTrie plain_, normalized_;                           // to places in tokens_
 };
 
 }  // namespace transformer

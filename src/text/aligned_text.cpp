@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/characters.h"
+#include "transformer/core/error.h"
 
 namespace transformer {
 
@@ -34,10 +35,15 @@ void AlignedText::append(const AlignedText& other) {
   from.insert(from.end(), behind.begin(), behind.end());
 }
 
-void AlignedText::append(std::string_view original, std::uint32_t at) { append({std::string(original), {}, at}); }
-
 Rewriter::Rewriter(const AlignedText& source, AlignedText& out, std::size_t begin, std::size_t end)
-    : source_(source), out_(out), begin_(begin), end_(std::min(end, source.text.size())), at_(begin) {}
+    : source_(source), out_(out), begin_(begin), end_(std::min(end, source.text.size())), at_(begin) {
+  out_.longest = source_.longest;
+}
+
+void Rewriter::align(TextSpan span) {
+  if (out_.text.size() > out_.longest) fail("tokenizer", "the text becomes {} times as long when it is normalised", growth_limit);
+  out_.from.resize(out_.text.size(), span);
+}
 
 void Rewriter::emit(char32_t c, int change) {
   TextSpan span;
@@ -49,7 +55,7 @@ void Rewriter::emit(char32_t c, int change) {
     skip(1 + static_cast<std::size_t>(-change));
   }
   append_character(out_.text, c);
-  out_.from.resize(out_.text.size(), span);
+  align(span);
 }
 
 void Rewriter::emit_new(std::string_view text) {
@@ -58,7 +64,7 @@ void Rewriter::emit_new(std::string_view text) {
 
 void Rewriter::prepend(std::string_view text) {
   out_.text += text;
-  out_.from.resize(out_.text.size(), source_.span(at_));
+  align(source_.span(at_));
 }
 
 void Rewriter::copy(std::size_t end) {

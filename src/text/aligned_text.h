@@ -12,15 +12,17 @@ struct TextSpan {
   std::uint32_t begin = 0, end = 0;  // bytes of the original text, whole characters
 };
 
+inline constexpr std::size_t growth_limit = 64;  // how many times longer than the original a text may become
+
 struct AlignedText {
   std::string text;            // valid UTF-8
   std::vector<TextSpan> from;  // one for each byte; empty: the text is the original's from `base` on
   std::uint32_t base = 0;
+  std::size_t longest = std::string::npos;  // a rewritten text may not be longer: files can ask for absurd things
 
   TextSpan span(std::size_t at) const;  // of the byte at `at`, or for an empty text where it stood
   // Behind the last byte: text that is again the original's, if this is and both meet there, stays so.
   void append(const AlignedText& other);
-  void append(std::string_view original, std::uint32_t at);
 };
 
 // Writes a new version of a part of an AlignedText, character by character. A change says what a character is:
@@ -40,6 +42,8 @@ class Rewriter {
   std::size_t at() const { return at_; }  // the next byte of the source
 
  private:
+  void align(TextSpan span);  // what has been appended to the text stands for this
+
   const AlignedText& source_;
   AlignedText& out_;
   std::size_t begin_, end_, at_;

@@ -216,7 +216,8 @@ TokenModelPtr read_bpe(const nlohmann::json& part) {
       if (id < 0) fail("BPE", "merge {}: '{}' is not in the vocabulary", number, token);
       return id;
     };
-    table.set(id_of(left), id_of(right), {static_cast<std::uint32_t>(i), id_of(merged)});
+    const std::int32_t left_id = id_of(left), right_id = id_of(right);
+    table.set(left_id, right_id, {static_cast<std::uint32_t>(i), id_of(merged)});
   }
   return std::make_unique<Bpe>(std::move(config), std::move(vocabulary), std::move(table));
 }

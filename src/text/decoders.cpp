@@ -1,5 +1,6 @@
 #include "text/decoders.h"
 
+#include "text/aligned_text.h"
 #include "text/byte_alphabet.h"
 #include "text/characters.h"
 #include "text/json_parts.h"
@@ -190,8 +191,11 @@ class ReplaceStep final : public TokenStep {
  private:
   void take(std::string token) override {
     std::string out;
-    for (const PatternMatch& part : regex_->find_all(token))
+    for (const PatternMatch& part : regex_->find_all(token)) {
       out += part.found ? std::string_view(content_) : std::string_view(token).substr(part.begin, part.end - part.begin);
+      if (out.size() > 4096 + growth_limit * token.size())
+        fail("tokenizer", "a token becomes {} bytes long when it is decoded", out.size());
+    }
     send(out);
   }
   std::shared_ptr<const Regex> regex_;

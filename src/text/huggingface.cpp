@@ -17,6 +17,7 @@ constexpr const char* config_names[] = {"tokenizer_config.json", "special_tokens
 // What the small files beside a tokenizer say.
 class Habits {
  public:
+  Habits() = default;
   explicit Habits(const fs::path& folder) {
     for (const char* name : config_names) {
       if (!fs::is_regular_file(folder / name)) continue;
@@ -196,7 +197,9 @@ TokenizerPtr load_byte_level(const fs::path& vocabulary, const fs::path& merges,
       if (const std::string token = habits.token(key, roberta ? "" : "<|endoftext|>"); !token.empty()) add(token);
     if (roberta)
       for (const char* token : {"<s>", "</s>", "<pad>", "<unk>"}) add(token);
-    add(habits.token("mask_token", roberta ? "<mask>" : ""), true);
+    const json& mask = habits.get("mask_token");
+    const bool bare = !mask.is_object() || !mask.contains("lstrip") || !mask["lstrip"].is_boolean();
+    add(habits.token("mask_token", roberta ? "<mask>" : ""), bare || mask["lstrip"].get<bool>());
     for (const AddedToken& token : habits.added()) added.push_back(to_json(token));
 
     const json bytes = {{"type", "ByteLevel"}, {"add_prefix_space", prefix}, {"trim_offsets", true}, {"use_regex", !qwen}};
@@ -269,7 +272,14 @@ TokenizerPtr load_family(const fs::path& path, const Habits& habits) {
   if (!t5 && !habits.is("llama") && !habits.is("mistral")) return load_sentencepiece(path);
   return in_file(path, [&] {
     Pipeline parts;
-    parts.model = sentencepiece_model(path.string(), read_file(path));
+    std::string bytes = read_file(path);
+    // "legacy": false puts the space before the very beginning of a text only, not behind each special token too. So the model
+    // must not do it: its normalizer_spec.add_dummy_prefix, given once more, is overruled.
+    if (!t5 && !habits.flag("legacy", true)) {
+      bytes += std::string_view("\x1A\x02\x18\x00", 4);
+      parts.pre_tokenizer = read_pre_tokenizer({{"type", "Metaspace"}, {"prepend_scheme", "first"}, {"split", false}});
+    }
+    parts.model = sentencepiece_model(path.string(), bytes);
     const Vocabulary& vocabulary = parts.model->vocabulary();
     std::vector<AddedToken> added = habits.added();
     const std::string bos = habits.token("bos_token", "<s>"), eos = habits.token("eos_token", "</s>"),
@@ -339,17 +349,26 @@ TokenizerPtr load_marian(const fs::path& folder, const std::string& side) {
   });
 }
 
+TokenizerPtr parse_tokenizer(std::string_view text) {
+  const json file = json::parse(text, nullptr, false);
+  if (file.is_discarded()) fail("tokenizer", "the text is not JSON");
+  Pipeline parts = read_pipeline(file);
+  find_special_tokens(parts, Habits());
+  parts.main_file = "tokenizer.json";
+  parts.files[parts.main_file] = text;
+  return make_tokenizer(std::move(parts));
+}
+
 TokenizerPtr load_word_piece(const fs::path& vocabulary) {
-  return load_bert(vocabulary, vocabulary.filename() == "vocab.txt" ? Habits(vocabulary.parent_path()) : Habits(fs::path()));
+  return load_bert(vocabulary, vocabulary.filename() == "vocab.txt" ? Habits(vocabulary.parent_path()) : Habits());
 }
 
 TokenizerPtr load_huggingface_json(const fs::path& file) {
   const std::string name = file.filename().string();
-  if (!name.ends_with("vocab.json"))
-    return load_tokenizer_json(file, name == "tokenizer.json" ? Habits(file.parent_path()) : Habits(fs::path()));
+  if (!name.ends_with("vocab.json")) return load_tokenizer_json(file, name == "tokenizer.json" ? Habits(file.parent_path()) : Habits());
   if (name == "vocab.json" && is_marian(file.parent_path())) return load_marian(file.parent_path(), "source");
   const fs::path merges = file.parent_path() / (name.substr(0, name.size() - 10) + "merges.txt");
-  return load_byte_level(file, merges, name == "vocab.json" ? Habits(file.parent_path()) : Habits(fs::path()));
+  return load_byte_level(file, merges, name == "vocab.json" ? Habits(file.parent_path()) : Habits());
 }
 
 TokenizerPtr load_huggingface_folder(const fs::path& folder) {

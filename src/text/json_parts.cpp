@@ -19,6 +19,7 @@ const nlohmann::json& part_list(const nlohmann::json& part, const char* key, int
   if (depth >= deepest_part) fail("tokenizer", "sequences are nested more than {} deep", deepest_part);
   const auto list = part.find(key);
   if (list == part.end() || !list->is_array()) fail("tokenizer", "a Sequence has no list '{}'", key);
+  if (list->size() > longest_sequence) fail("tokenizer", "a Sequence has {} parts, at most {} are taken", list->size(), longest_sequence);
   return *list;
 }
 

@@ -11,14 +11,15 @@
 
 namespace transformer {
 
-// Sequences inside sequences: no real file is deeper than two.
-inline constexpr int deepest_part = 16;
+// Sequences inside sequences, and their parts: more than any real file has, few enough to stay small.
+inline constexpr int deepest_part = 2;
+inline constexpr std::size_t longest_sequence = 64;
 
 // The "type" of a part; Error when it has none.
 std::string part_type(const nlohmann::json& part);
 // Error: this kind of part is not known. `known`: the names of those that are.
 [[noreturn]] void unknown_part(std::string_view what, const std::string& type, const std::vector<std::string>& known);
-// The list of a Sequence part; Error when it is none, or too deep.
+// The list of a Sequence part; Error when it is none, too deep or too long.
 const nlohmann::json& part_list(const nlohmann::json& part, const char* key, int depth);
 
 // The settings of a part, without its type.

@@ -16,7 +16,8 @@ constexpr std::size_t longest_pattern = 65536;
 
 // \s and \w as Oniguruma has them; PCRE2's take in U+180E, and leave out marks. Of the numbers that are no digits, \w has
 // those of Latin-1 alone: ² ³ ¹ ¼ ½ ¾.
-constexpr std::string_view space_set = R"(\t-\r\x20\x{85}\p{Z})", word_set = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})", hex_set = "0-9a-fA-F";
+constexpr std::string_view space_set = R"(\t-\r\x20\x{85}\p{Z})",
+                           word_set = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})", hex_set = "0-9a-fA-F";
 
 std::string message(int code) {
   PCRE2_UCHAR text[256];
@@ -152,10 +153,15 @@ class Translator {
 
   // [:alpha:] between brackets.
   void posix_set() {
-    static constexpr std::pair<std::string_view, std::string_view> sets[] = {
-        {"[:alpha:]", R"(\p{Alphabetic})"}, {"[:alnum:]", R"(\p{Alphabetic}\p{Nd})"}, {"[:upper:]", R"(\p{Uppercase})"},
-        {"[:lower:]", R"(\p{Lowercase})"},  {"[:digit:]", R"(\p{Nd})"},               {"[:punct:]", R"(\p{P}\p{S})"},
-        {"[:space:]", space_set},           {"[:word:]", word_set},                   {"[:xdigit:]", hex_set}};
+    static constexpr std::pair<std::string_view, std::string_view> sets[] = {{"[:alpha:]", R"(\p{Alphabetic})"},
+                                                                             {"[:alnum:]", R"(\p{Alphabetic}\p{Nd})"},
+                                                                             {"[:upper:]", R"(\p{Uppercase})"},
+                                                                             {"[:lower:]", R"(\p{Lowercase})"},
+                                                                             {"[:digit:]", R"(\p{Nd})"},
+                                                                             {"[:punct:]", R"(\p{P}\p{S})"},
+                                                                             {"[:space:]", space_set},
+                                                                             {"[:word:]", word_set},
+                                                                             {"[:xdigit:]", hex_set}};
     for (const auto& [name, members] : sets) {
       if (!in_.substr(at_).starts_with(name)) continue;
       out_ += members;
@@ -207,7 +213,7 @@ Regex::Regex(std::string_view pattern) : compiled_(std::make_unique<Compiled>())
   if (compiled_->code == nullptr) fail(where, "'{}': {} at byte {}", translated.substr(0, 200), message(error), place);
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // where it cannot, matching is interpreted
   compiled_->limits.reset(pcre2_match_context_create(nullptr));
-  pcre2_set_match_limit(compiled_->limits.get(), 10'000'000);
+  pcre2_set_match_limit(compiled_->limits.get(), 1'000'000);
   pcre2_set_heap_limit(compiled_->limits.get(), 256 * 1024);  // in KiB
 }
 

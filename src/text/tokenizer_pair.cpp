@@ -10,7 +10,7 @@ constexpr const char *joint_file = "tokenizer.model", *source_file = "source.mod
 bool has_tokenizers(const std::filesystem::path& folder) {
   const auto has = [&](const char* name) { return exists(folder / name); };
   return has(joint_file) || (has(source_file) && has(target_file)) || has("tokenizer.json") || is_marian(folder) ||
-      (has("vocab.json") && has("merges.txt")) || has("spiece.model");
+      (has("vocab.json") && has("merges.txt")) || has("spiece.model") || has("vocab.txt");
 }
 
 TokenizerPair load_tokenizers(const std::filesystem::path& folder) {

@@ -138,6 +138,8 @@ class StreamDecoder {
 // or from one of these files. Truncation and padding that a tokenizer.json asks for are left to the caller, and spaces are not
 // tidied up after decoding (clean_up_tokenization_spaces). Error names the file and what in it is not supported.
 TokenizerPtr load_tokenizer(const std::filesystem::path& path);
+// From the text of a tokenizer.json.
+TokenizerPtr parse_tokenizer(std::string_view text);
 
 enum class SentencePieceKind : std::uint8_t { unigram, bpe };
 inline EnumNames<SentencePieceKind> names(SentencePieceKind) {
