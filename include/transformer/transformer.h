@@ -8,11 +8,15 @@
 #include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
 #include "transformer/io/toml.h"              // configuration files that people write
 #include "transformer/models/classic.h"       // a model's folder: load_transformer, save_transformer
+#include "transformer/models/patchtst.h"      // series: PatchTST
 #include "transformer/models/presets.h"       // sizes that have a name
+#include "transformer/models/swin.h"          // images: Swin
 #include "transformer/models/transformer.h"   // Transformer, Encoder
+#include "transformer/models/vit.h"           // images: ViT, DeiT
 #include "transformer/nn/stack.h"             // the layers, for models of your own
 #include "transformer/ops/activation.h"       // the ops
 #include "transformer/ops/attention.h"
+#include "transformer/ops/batch_norm.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/dropout.h"
 #include "transformer/ops/elementwise.h"
@@ -34,3 +38,4 @@
 #include "transformer/train/schedule.h"     // learning rates
 #include "transformer/train/trainer.h"      // Trainer: one loop for every Task
 #include "transformer/train/translate.h"    // training a translator from parallel text
+#include "transformer/vision/processor.h"   // images: files, resizing, preprocessor_config.json

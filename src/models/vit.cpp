@@ -119,7 +119,13 @@ class VitModel final : public Model {
     return bind_names(parameters(), rules);
   }
 
-  // A checkpoint that was made for another purpose has another head, or none.
+  // A base model may have been saved without the pooler.
+  void adapt(const Checkpoint& files) override {
+    const std::string weight = "pooler.dense.weight";
+    if (vit_.pooler && !files.contains(weight) && !files.contains(base_ + weight)) vit_.pooler.reset();
+  }
+
+  // A checkpoint that was made for another purpose has a head that is not used.
   LoadRules load_rules() const override {
     std::vector<std::string> others{"embeddings.mask_token"};
     if (!vit_.pooler) others.emplace_back("pooler.");
@@ -156,6 +162,7 @@ std::unique_ptr<Model> make(Settings& s, const std::string& prefix, const std::s
              .qkv_bias = s.get("qkv_bias", true),
              .dropout = s.get("hidden_dropout_prob", 0.0F),
              .attention_dropout = s.get("attention_probs_dropout_prob", 0.0F)};
+  if (c.stack.head_dim > (std::int64_t{1} << 28) / c.stack.heads) s.refuse("head_dim", "all heads together are too wide");
   c.dropout = c.stack.dropout;
   c.channels = s.size("num_channels", 3);
   const Extent image = extent(s, "image_size", 224), patch = extent(s, "patch_size", 16);

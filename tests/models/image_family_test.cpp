@@ -147,6 +147,7 @@ TEST(Vit, RefusesByName) {
   refuses(with(vit, {{"patch_size", {4, 4, 4}}}), {"patch_size"});
   refuses(with(vit, {{"image_size", 1 << 20}}), {"image_size"});
   refuses(with(vit, {{"num_channels", 1 << 28}}), {"patch_size"});
+  refuses(with(vit, {{"num_attention_heads", 1 << 20}, {"head_dim", 1 << 20}}), {"head_dim"});
   refuses(with(vit, {{"num_attention_heads", 3}}), {"16", "3 heads"});
   refuses(with(vit, {{"architectures", {"ViTForMaskedImageModeling"}}}), {"ViTForMaskedImageModeling"});
   const auto model = fresh(ctx, vit);
@@ -164,6 +165,25 @@ TEST(Vit, NamesOfTheBaseModel) {
   EXPECT_FALSE(names.contains("classifier.weight"));
   const auto headed = fresh(ctx, vit);
   EXPECT_TRUE(names_of(*headed).contains("vit.encoder.layer.0.attention.attention.query.weight"));
+}
+
+// Some base models were saved without it; Hugging Face would draw one at random.
+TEST(Vit, BaseModelMayHaveNoPooler) {
+  Context ctx;
+  const TemporaryFolder folder, without;
+  const json config = with(vit, {{"architectures", {"ViTModel"}}});
+  const auto model = fresh(ctx, config);
+  save_model(ctx, *model, folder.path());
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (auto& [name, t] : named_tensors(ctx, model->bindings()))
+    if (!name.starts_with("pooler.")) tensors.emplace_back("vit." + name, t);  // and with the prefix of a model with a head
+  save_safetensors(without / "model.safetensors", tensors);
+  std::filesystem::copy_file(folder / "config.json", without / "config.json");
+  const NamedTensors images{{"pixel_values", random_uniform(ctx, {2, 3, 8, 8})}};
+  const NamedTensors a = load_model(ctx, folder.path())->run(ctx, images), b = load_model(ctx, without.path())->run(ctx, images);
+  EXPECT_TRUE(a.contains("pooler_output"));
+  EXPECT_FALSE(b.contains("pooler_output"));
+  EXPECT_EQ(a.at("last_hidden_state").to_vector<float>(), b.at("last_hidden_state").to_vector<float>());
 }
 
 // Files with the names that Hugging Face's modules have today are read as well.
