@@ -31,6 +31,15 @@ Tensor scatter(Context& ctx, const Tensor& x, const Packing& p) {
   return narrow;
 }
 
+// Is the padding behind the tokens, and one sequence without any? Then packed and padded places in a sequence are the same.
+bool in_place(const Packing& p) {
+  const std::vector<std::int64_t> index = p.index.to_vector<std::int64_t>();
+  for (std::int64_t b = 0; b < p.batch; ++b)
+    for (std::int64_t i = 0; i < p.sequences.length(b); ++i)
+      if (index[static_cast<std::size_t>(p.sequences.begin(b) + i)] != b * p.longest + i) return false;
+  return p.sequences.longest() == p.longest;
+}
+
 }  // namespace
 
 Packing packing(Context& ctx, const Tensor& mask) {
@@ -86,7 +95,7 @@ Tensor unpack_weights(Context& ctx, const Tensor& weights, const Packing& querie
   const std::int64_t batch = queries.batch, q = queries.sequences.longest(), k = keys.sequences.longest();
   if (weights.rank() != 4 || weights.dim(0) != batch || keys.batch != batch || weights.dim(2) != q || weights.dim(3) != k)
     fail("unpack_weights", "weights {} do not fit: expected [{}, heads, {}, {}]", weights.shape(), batch, q, k);
-  if (q == queries.longest && k == keys.longest) return weights.detach();  // no sequence is shorter than that, so none is moved
+  if (in_place(queries) && in_place(keys)) return weights.detach();
   const std::int64_t heads = weights.dim(1);
   // First the rows of the queries, then, with queries and keys exchanged, those of the keys.
   auto place = [&](const Tensor& x, const Packing& p, std::int64_t other) {  // [batch · heads · packed, other]
