@@ -49,7 +49,7 @@ Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPai
     : Translator(std::move(model), tokenizers, tokenizers.target != nullptr ? tokenizers.target->special_tokens() : SpecialTokens()) {}
 
 Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers, const SpecialTokens& target)
-    : model_(std::move(model)), tokenizers_(std::move(tokenizers)), target_(target) {
+    : model_(std::move(model)), tokenizers_(std::move(tokenizers)), target_(target), source_eos_(-1) {
   if (model_ == nullptr || tokenizers_.source == nullptr || tokenizers_.target == nullptr)
     fail("Translator", "a model and two tokenizers are needed (one object may be both)");
   const std::int64_t n = tokenizers_.source->size(), m = tokenizers_.target->size();
@@ -59,6 +59,11 @@ Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPai
   if (!fits)
     fail("Translator", "tokenizers of {} and {} pieces do not fit a model with vocabularies of {} and {}: are they of another model?", n, m,
          source, target_size);
+  source_eos_ = tokenizers_.source->eos();
+  if (complete()) {
+    const std::vector<std::int32_t> frame = tokenizers_.source->tokenize("").ids;  // what it puts around every text
+    if (frame.empty() || frame.back() != source_eos_) source_eos_ = -1;
+  }
 }
 
 Translator Translator::load(Context& ctx, const std::filesystem::path& folder) {
@@ -82,25 +87,18 @@ std::vector<std::int32_t> Translator::source_ids(const std::string& text, std::s
                                                  std::int64_t& cut) const {
   const std::string_view beginning = beginning_of(text, longest_text);
   std::vector<std::int32_t> ids = tokenizers_.source->encode(beginning, &replaced);
-  if (ids.empty()) return ids;
-  std::size_t behind = 0;  // special tokens at the end, which stay when the text is cut
-  if (complete()) {
-    const Encoding whole = tokenizers_.source->tokenize(beginning);
-    ids = whole.ids;
-    while (behind < ids.size() && whole.added[ids.size() - 1 - behind] != 0) ++behind;
+  if (complete() && !ids.empty()) {
+    ids = tokenizers_.source->tokenize(beginning).ids;
+    if (source_eos_ >= 0) ids.pop_back();
   }
   if (text.size() > longest_text || ids.size() > longest) ++cut;
-  if (ids.size() > longest) {
-    behind = std::min(behind, longest);
-    std::copy(ids.end() - static_cast<std::ptrdiff_t>(behind), ids.end(), ids.begin() + static_cast<std::ptrdiff_t>(longest - behind));
-    ids.resize(longest);
-  }
+  if (ids.size() > longest) ids.resize(longest);
   return ids;
 }
 
 std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx, std::span<const std::string> texts,
                                                                    const SearchOptions& options, TranslationReport* report) const {
-  const TranslationModel view(*model_, complete() ? -1 : tokenizers_.source->eos(), target_, tokenizers_.target->size());
+  const TranslationModel view(*model_, source_eos_, target_, tokenizers_.target->size());
   std::vector<std::vector<std::int32_t>> all(texts.size());
   std::atomic<std::int64_t> invalid{0}, truncated{0};
   const auto longest = static_cast<std::size_t>(view.max_source());

@@ -68,13 +68,14 @@ class Translator {
   const TokenizerPair& tokenizers() const { return tokenizers_; }
 
  private:
-  // The ids of a text as the model reads it, but for the end token where the tokenizer does not add it; at most `longest`.
+  // The ids of a text as the model reads it, but for the end token; at most `longest`.
   std::vector<std::int32_t> source_ids(const std::string& text, std::size_t longest, std::int64_t& replaced, std::int64_t& cut) const;
   bool complete() const;  // does the source's tokenizer add special tokens itself?
 
   std::shared_ptr<const EncoderDecoder> model_;
   TokenizerPair tokenizers_;
   SpecialTokens target_;
+  std::int32_t source_eos_;  // behind every source; -1: none
 };
 
 }  // namespace transformer
