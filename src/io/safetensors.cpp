@@ -25,6 +25,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian and mapped as they are");
 constexpr std::size_t max_header = 100'000'000;  // as the reference implementation
+constexpr int deepest_header = 16;               // copying a value recurses into it
 
 struct StoredType {
   std::string_view name;
@@ -102,6 +103,7 @@ nlohmann::json parse_header(const std::string& path, const char* begin, const ch
   std::set<std::string> seen;
   try {
     return nlohmann::json::parse(begin, end, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+      if (depth > deepest_header) fail(path, "the header is nested too deeply: at most {} levels are read", deepest_header);
       if (depth == 1 && event == nlohmann::json::parse_event_t::key && !seen.insert(parsed.get<std::string>()).second)
         fail(path, "tensor '{}' occurs twice", parsed.get<std::string>());
       return true;

@@ -339,7 +339,7 @@ TokenizerPtr load_marian(const fs::path& folder, const std::string& side) {
     parts.added = AddedTokens(std::move(added), parts.model->vocabulary(), nullptr);
     const json space = {{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}};
     const json ends = {{"type", "Strip"}, {"content", " "}, {"start", 1'000'000'000}, {"stop", 1'000'000'000}};
-    parts.decoder = read_decoder({{"type", "Sequence"}, {"decoders", {space, {{"type", "Fuse"}}, ends}}});
+    parts.decoder = read_decoder({{"type", "Sequence"}, {"decoders", {space, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}, ends}}});
     json both = frame("", eos, parts);  // two texts are one behind the other
     both["pair"] = json::array({text_step("A", 0), text_step("B", 0), token_step(eos, 0)});
     parts.post_processor = read_post_processor(both);
@@ -350,9 +350,7 @@ TokenizerPtr load_marian(const fs::path& folder, const std::string& side) {
 }
 
 TokenizerPtr parse_tokenizer(std::string_view text) {
-  const json file = json::parse(text, nullptr, false);
-  if (file.is_discarded()) fail("tokenizer", "the text is not JSON");
-  Pipeline parts = read_pipeline(file);
+  Pipeline parts = read_pipeline(parse_json(text, "tokenizer.json"));
   find_special_tokens(parts, Habits());
   parts.main_file = "tokenizer.json";
   parts.files[parts.main_file] = text;

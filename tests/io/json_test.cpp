@@ -32,6 +32,12 @@ TEST(Json, NamesFileLineAndColumn) {
   expect_error([&] { read_json(folder / "c.json"); }, {"c.json", "line 1, column 6"});
   write(folder / "d.json", std::string(100'000, '['));
   expect_error([&] { read_json(folder / "d.json"); }, {"d.json", "line 1"});
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');  // JSON, but copying it would exhaust the stack
+  expect_error([&] { parse_json(deep, "e.json"); }, {"e.json", "line 1, column 257", "nested too deeply"});
+  expect_error([&] { parse_json("{\"a\": " + deep + "}", "e.json"); }, {"nested too deeply"});
+  EXPECT_EQ(parse_json(R"(["[[[[\"[[[[", 1])", "f.json")[0], "[[[[\"[[[[");
+  EXPECT_EQ(parse_json(deep.substr(100'000 - 256, 512), "f.json").size(), 1U);
+  expect_error([&] { parse_json("[1e999]", "g.json"); }, {"g.json", "1e999"});
   expect_error([&] { read_json(folder / "absent.json"); }, {"absent.json", "No such file"});
   expect_error([&] { read_json(folder.path()); }, {"folder"});
 }

@@ -139,7 +139,9 @@ TEST(Safetensors, RefusesHostileFiles) {
   refuses("", "", {"not JSON"});
   refuses("[]", "", {"object"});
   refuses("{\"a\":\"\xff\"}", "", {"not JSON"});
-  refuses(std::string(200'000, '['), "", {"not JSON"});
+  refuses(std::string(200'000, '['), "", {"nested too deeply"});
+  refuses("{\"a\": " + std::string(200'000, '[') + std::string(200'000, ']') + "}", "", {"nested too deeply"});
+  refuses("{\"a\": 1e999}", "", {"1e999"});
   refuses("{" + entry("a", "F32", "[1]", "[0,4]") + "," + entry("a", "F32", "[1]", "[4,8]") + "}", four + four, {"'a'", "twice"});
   // Entries.
   refuses("{\"a\":1}", "", {"'a'", "dtype"});

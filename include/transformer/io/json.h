@@ -3,10 +3,14 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 
 namespace transformer {
 
-// Error names the file and, where the text is not JSON, line and column.
+// The value that a text is. Error has `where` (the name of the file, say) and, where the text is not JSON, line and column. Nesting
+// deeper than 256 is refused.
+nlohmann::json parse_json(std::string_view text, const std::string& where);
 nlohmann::json read_json(const std::filesystem::path& path);
 
 // Written under a temporary name, synced and renamed: a reader sees the old file or the new one, never half of it.
