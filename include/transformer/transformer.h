@@ -8,9 +8,11 @@
 #include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
 #include "transformer/io/toml.h"              // configuration files that people write
 #include "transformer/models/classic.h"       // a model's folder: load_transformer, save_transformer
+#include "transformer/models/marian.h"        // the original's settings as a Marian model
 #include "transformer/models/model.h"         // a checkpoint of any family: load_model, save_model
 #include "transformer/models/patchtst.h"      // series: PatchTST
 #include "transformer/models/presets.h"       // sizes that have a name
+#include "transformer/models/seq2seq.h"       // encoder-decoders: T5, BART, Marian, the original
 #include "transformer/models/swin.h"          // images: Swin
 #include "transformer/models/text.h"          // text: BERT, GPT-2, LLaMA …
 #include "transformer/models/transformer.h"   // Transformer, Encoder
