@@ -1,0 +1,33 @@
+#pragma once
+// A decoder-only language model as the searches see it: GPT-2, LLaMA, Mistral, Qwen2, Falcon. A sequence begins with its prompt,
+// which is read at once; prompts of a batch may have different lengths.
+//
+//   auto model = load_model(ctx, "gpt2");
+//   CausalModel view(dynamic_cast<const TextModel&>(*model));
+//   auto found = generate(ctx, view, {{15496, 11}}, {.max_new_tokens = 20});
+
+#include "transformer/generate/decoder.h"
+#include "transformer/models/text.h"
+
+namespace transformer {
+
+class CausalModel final : public SequenceModel {
+ public:
+  // The model must outlive this object; Error when it has no causal language model head. vocabulary: tokens with this id or a
+  // larger one are not generated, where a model has more than its tokenizer; 0: all are.
+  explicit CausalModel(const TextModel& model, SpecialTokens special = {}, std::int64_t vocabulary = 0);
+
+  std::unique_ptr<StepDecoder> start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const override;
+  SpecialTokens special() const override { return special_; }
+  std::vector<std::int32_t> prompt(std::span<const std::int32_t> source) const override { return {source.begin(), source.end()}; }
+  // The rows of a learned table of positions; rotary positions and ALiBi have no end.
+  std::int64_t max_tokens() const override;
+  std::int64_t max_source() const override { return max_tokens(); }
+
+ private:
+  const TextModel& model_;
+  SpecialTokens special_;
+  std::int64_t vocabulary_;
+};
+
+}  // namespace transformer
