@@ -1,6 +1,7 @@
 // ./run bench [--threads N] [--rounds N] [--json FILE]: the speed and memory of a training step of the base model, beside
 // this machine's matmul rate and beside PyTorch, all in one run.
 // ./run bench translate [--source FILE --target FILE] [...]: training of the tiny model on real batches, beside PyTorch.
+// ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <variant>
 
 #include "base_step.h"
+#include "decode.h"
 #include "peers.h"
 #include "transformer/core/parallel.h"
 #include "translate_step.h"
@@ -113,7 +115,7 @@ void parse(int argc, char** argv, int from, const Arguments& known) {
     if (found == known.end() || i + 1 == argc) {
       std::string names;
       for (const auto& [name, variable] : known) names.append(names.empty() ? "" : ", ").append(name);
-      fail("bench", "unknown argument '{}', or one without its value: expected 'translate' in front, or {}", argv[i], names);
+      fail("bench", "unknown argument '{}', or one without its value: expected 'translate' or 'decode' in front, or {}", argv[i], names);
     }
     const std::string text = argv[i + 1];
     const auto set = [&]<class T>(T* variable) {
@@ -143,6 +145,18 @@ int main(int argc, char** argv) try {
            {"--peer-modes", &o.peer_modes},
            {"--json", &o.json}});
     translate_bench(o);
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "decode") == 0) {
+    DecodeOptions o{.threads = hardware_threads()};
+    parse(argc, argv, 2,
+          {{"--folder", &o.folder},
+           {"--prompt", &o.prompt},
+           {"--tokens", &o.tokens},
+           {"--rounds", &o.rounds},
+           {"--threads", &o.threads},
+           {"--json", &o.json}});
+    decode_bench(o);
     return 0;
   }
   int threads = hardware_threads(), rounds = 5;

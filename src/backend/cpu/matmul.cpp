@@ -1,3 +1,4 @@
+#include "backend/cpu/few_rows.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/matmul_cache.h"
 
@@ -37,6 +38,22 @@ void CpuKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& 
     if (!p.accumulate) fill(ctx, 0.0F, c);
     return;
   }
+  const bool plain = !batched && !args.transpose_a && args.transpose_b && !p.accumulate && p.alpha == 1.0F && p.in == p.out;
+  if (plain && p.m <= few_rows && p.in == b.dtype() && (p.in == DType::float32 || p.in == DType::bfloat16))
+    return multiply_few_rows(ctx,
+                             {.m = p.m,
+                              .n = p.n,
+                              .k = p.k,
+                              .a = a.raw(),
+                              .w = b.raw(),
+                              .bias = p.has_bias ? args.bias.raw() : nullptr,
+                              .c = c.mutable_raw(),
+                              .a_row = p.a_row,
+                              .w_row = p.b_col,
+                              .c_row = p.c_row,
+                              .type = p.in,
+                              .bias_type = p.bias,
+                              .activation = p.activation});
   matmuls_->run(ctx, p, a.raw(), b.raw(), p.has_bias ? args.bias.raw() : nullptr, c.mutable_raw());
 }
 

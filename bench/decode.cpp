@@ -1,0 +1,153 @@
+#include "decode.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "base_step.h"
+#include "transformer/core/parallel.h"
+#include "transformer/models/model.h"
+#include "transformer/models/text.h"
+
+namespace transformer::bench {
+namespace {
+
+using nlohmann::json;
+
+// GPT-2 as published in its smallest size, 124 million parameters.
+json gpt2_settings(DType dtype) {
+  return {{"model_type", "gpt2"},  {"architectures", {"GPT2LMHeadModel"}},
+          {"n_embd", 768},         {"n_layer", 12},
+          {"n_head", 12},          {"n_positions", 1024},
+          {"vocab_size", 50257},   {"bos_token_id", 50256},
+          {"eos_token_id", 50256}, {"dtype", name_of(dtype)}};
+}
+
+double resident() {
+  std::ifstream in("/proc/self/statm");
+  double pages = 0.0;
+  in >> pages >> pages;
+  return pages * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+// Bytes that all threads together read in a second from memory that no cache holds: the best of several passes.
+double read_bandwidth(int threads) {
+  static const std::vector<std::uint64_t> data(std::size_t{64} << 20, 1);  // 512 MB
+  double best = 0.0;
+  for (int pass = 0; pass < 5; ++pass) {
+    const double begin = seconds();
+    parallel_for(threads, static_cast<std::int64_t>(data.size()), 1, [](std::int64_t first, std::int64_t last) {
+      std::uint64_t sums[32] = {};  // independent, so that the additions are vectors
+      for (std::int64_t i = first; i + 32 <= last; i += 32)
+        for (int lane = 0; lane < 32; ++lane) sums[lane] += data[static_cast<std::size_t>(i + lane)];
+      volatile std::uint64_t used = std::accumulate(std::begin(sums), std::end(sums), std::uint64_t{0});
+      static_cast<void>(used);
+    });
+    best = std::max(best, static_cast<double>(data.size() * sizeof(data[0])) / (seconds() - begin));
+  }
+  return best;
+}
+
+double weight_bytes(Model& model, DType dtype) {
+  double numbers = 0.0;
+  for (const NamedParameter& p : model.parameters()) numbers += static_cast<double>(p.parameter->shape.numel());
+  return numbers * static_cast<double>(size_of(dtype));
+}
+
+struct Speed {
+  double prefill = 0.0, decode = 0.0;  // tokens a second, the best of the rounds
+};
+
+Tensor tokens_of(Context& ctx, std::int64_t count) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i * 7919 % 50000);
+  return Tensor::from(ctx, {count}, ids);
+}
+
+// Reads the prompt, then writes token after token, each the likeliest after the one before.
+void measure(Context& ctx, const TextModel& model, const DecodeOptions& o, Speed& speed) {
+  const NoGradients no_gradients(ctx);
+  KVCache cache(1);
+  const double begin = seconds();
+  Tensor hidden = model.hidden(ctx, {.ids = tokens_of(ctx, o.prompt), .sequences = Sequences::uniform(1, o.prompt), .cache = &cache});
+  Tensor logits = model.logits(ctx, hidden.row_block(o.prompt - 1, 1));
+  speed.prefill = std::max(speed.prefill, static_cast<double>(o.prompt) / (seconds() - begin));
+
+  KVCache fresh(1);  // of a short text: what is measured is the weights, not the attention
+  std::int32_t next = 1;
+  double start = 0.0;
+  for (std::int64_t i = 0; i < o.tokens + 4; ++i) {
+    if (i == 4) start = seconds();
+    hidden = model.hidden(
+        ctx, {.ids = Tensor::from(ctx, {1}, std::vector<std::int32_t>{next}), .sequences = Sequences::uniform(1, 1), .cache = &fresh});
+    const std::vector<float> row = cast(ctx, model.logits(ctx, hidden), DType::float32).to_vector<float>();
+    next = static_cast<std::int32_t>(std::max_element(row.begin(), row.end()) - row.begin());
+  }
+  speed.decode = std::max(speed.decode, static_cast<double>(o.tokens) / (seconds() - start));
+}
+
+}  // namespace
+
+void decode_bench(const DecodeOptions& o) {
+  const std::filesystem::path root = o.folder.empty()
+      ? std::filesystem::temp_directory_path() / fmt::format("transformer_decode_{}", getpid())
+      : std::filesystem::path(o.folder);
+  json report{{"threads", o.threads}, {"build", TRANSFORMER_BUILD_TYPE}};
+  std::printf("GPT-2 124M, %d threads, prompt of %lld tokens\n\n", o.threads, static_cast<long long>(o.prompt));
+  std::printf("%-10s %10s %10s %10s %12s %10s %14s %12s\n", "precision", "opens in", "memory", "GB/s", "tokens/s", "of memory",
+              "prefill tok/s", "of matmul");
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    const std::filesystem::path folder = root / std::string(name_of(dtype));
+    std::filesystem::create_directories(folder);
+    {
+      Context ctx({.threads = o.threads});
+      const auto model = make_model(gpt2_settings(dtype));
+      initialize(ctx, model->parameters());
+      save_model(ctx, *model, folder);
+    }
+    double bandwidth = read_bandwidth(o.threads);
+    const double rate = matmul_rate(dtype, o.threads);
+    Context ctx({.threads = o.threads, .precision = dtype});
+    double opens = 1e9, memory = 0.0;
+    std::unique_ptr<Model> model;
+    for (int i = 0; i < 3; ++i) {  // warm: the file is in the system's cache
+      model.reset();
+      ctx.allocator().release_kept();
+      malloc_trim(0);  // what was freed must not count as there already
+      const double before = resident(), begin = seconds();
+      model = load_model(ctx, folder, {.dtype = dtype});
+      opens = std::min(opens, seconds() - begin);
+      memory = resident() - before;
+    }
+    const double bytes = weight_bytes(*model, dtype);
+    Speed speed;
+    for (int round = 0; round < o.rounds; ++round) {
+      measure(ctx, dynamic_cast<const TextModel&>(*model), o, speed);
+      bandwidth = std::max(bandwidth, read_bandwidth(o.threads));
+    }
+    // Prefill: 2 FLOPs for each weight of the layers and token; the output is needed for the last token only.
+    const double layers = 12.0 * 12 * 768 * 768;
+    const double of_memory = speed.decode * bytes / bandwidth, of_matmul = 2.0 * layers * speed.prefill / rate;
+    std::printf("%-10s %8.3f s %9.2fx %10.1f %12.1f %9.1f%% %14.0f %11.1f%%\n", std::string(name_of(dtype)).c_str(), opens, memory / bytes,
+                bandwidth / 1e9, speed.decode, 100 * of_memory, speed.prefill, 100 * of_matmul);
+    report[std::string(name_of(dtype))] = {{"bytes", bytes},
+                                           {"opens_s", opens},
+                                           {"resident_of_size", memory / bytes},
+                                           {"bandwidth_bytes_per_s", bandwidth},
+                                           {"tokens_per_s", speed.decode},
+                                           {"of_bandwidth", of_memory},
+                                           {"prefill_tokens_per_s", speed.prefill},
+                                           {"prefill_of_matmul", of_matmul}};
+  }
+  if (o.folder.empty()) std::filesystem::remove_all(root);
+  std::printf("\n%s\n", report.dump().c_str());
+  if (!o.json.empty()) std::ofstream(o.json) << report.dump(2) << '\n';
+}
+
+}  // namespace transformer::bench

@@ -1,0 +1,18 @@
+#pragma once
+// A language model of GPT-2's size as its user meets it: how long it takes to open, how much memory it then holds, how fast it
+// reads a prompt and how fast it writes.
+
+#include <cstdint>
+#include <string>
+
+namespace transformer::bench {
+
+struct DecodeOptions {
+  std::string folder = "";  // of the model, kept; default: a temporary one
+  std::int64_t prompt = 512, tokens = 64;
+  int threads = 2, rounds = 3;
+  std::string json = "";  // where the figures go
+};
+void decode_bench(const DecodeOptions& options);
+
+}  // namespace transformer::bench

@@ -1,0 +1,125 @@
+// Products of few rows with a large matrix, c [m, n] = activation(a [m, k] · w [n, k]ᵀ + bias): one token of a sequence at a
+// time. Such a product is as fast as the matrix can be read, so each of its rows is read once, from the first to the last byte.
+#include "backend/cpu/few_rows.h"
+
+#include <algorithm>
+
+#include "transformer/core/parallel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/few_rows.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backend/cpu/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace transformer {
+namespace HWY_NAMESPACE {
+namespace {
+
+constexpr std::int64_t kBlock = 16;  // rows of w that stay in cache while all rows of a pass over them
+
+// out[r · kBlock] = Σ a[r] · w over k, for kRows rows of a; several chains of additions hide their latency.
+template <int kRows, class T>
+HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HWY_RESTRICT w, std::int64_t k, float* HWY_RESTRICT out) {
+  constexpr int kChains = kRows == 1 ? 4 : kRows == 2 ? 2 : 1;
+  const DF d;
+  const std::int64_t lanes = Lanes();
+  VF sum[kRows][kChains];
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+    for (int i = 0; i < kChains; ++i) sum[r][i] = hn::Zero(d);
+  std::int64_t at = 0;
+  for (; at + kChains * lanes <= k; at += kChains * lanes) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kChains; ++i) {
+      const VF weight = Load(w + at + i * lanes);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) sum[r][i] = hn::MulAdd(Load(a + r * a_row + at + i * lanes), weight, sum[r][i]);
+    }
+  }
+  for (; at < k; at += lanes) {  // a is padded with zeros
+    const VF weight = at + lanes <= k ? Load(w + at) : LoadN(w + at, k - at);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) sum[r][0] = hn::MulAdd(Load(a + r * a_row + at), weight, sum[r][0]);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    for (int i = 1; i < kChains; ++i) sum[r][0] = hn::Add(sum[r][0], sum[r][i]);
+    out[r * kBlock] = hn::GetLane(hn::SumOfLanes(d, sum[r][0]));
+  }
+}
+
+template <class T>
+HWY_INLINE void Dots(std::int64_t rows, const float* a, std::int64_t a_row, const T* w, std::int64_t k, float* out) {
+  for (; rows >= 4; rows -= 4, a += 4 * a_row, out += 4 * kBlock) Dot<4>(a, a_row, w, k, out);
+  if (rows == 3) Dot<3>(a, a_row, w, k, out);
+  if (rows == 2) Dot<2>(a, a_row, w, k, out);
+  if (rows == 1) Dot<1>(a, a_row, w, k, out);
+}
+
+template <class T, class B>
+void Columns(const FewRows& p, const float* a, std::int64_t a_row, std::int64_t begin, std::int64_t end) {
+  const T* w = static_cast<const T*>(p.w);
+  const B* bias = static_cast<const B*>(p.bias);
+  float sums[few_rows * kBlock];
+  for (std::int64_t first = begin; first < end; first += kBlock) {
+    const std::int64_t n = std::min(kBlock, end - first);
+    for (std::int64_t j = 0; j < n; ++j) Dots(p.m, a, a_row, w + (first + j) * p.w_row, p.k, sums + j);
+    VisitActivation(p.activation, [&](auto activation) HWY_ATTR {
+      for (std::int64_t r = 0; r < p.m; ++r) {
+        T* to = static_cast<T*>(p.c) + r * p.c_row + first;
+        ForVectors(n, [&](std::int64_t i, auto whole, std::int64_t some) HWY_ATTR {
+          VF slope, x = LoadSome(whole, sums + r * kBlock + i, some);
+          if (bias) x = hn::Add(x, LoadSome(whole, bias + first + i, some));
+          StoreSome(whole, activation.Apply(x, slope), to + i, some);
+        });
+      }
+    });
+  }
+}
+
+template <class T>
+void Widen(const FewRows& p, std::int64_t a_row, float* to) {
+  for (std::int64_t r = 0; r < p.m; ++r) {
+    const T* from = static_cast<const T*>(p.a) + r * p.a_row;
+    std::fill_n(to + r * a_row + p.k, a_row - p.k, 0.0F);
+    ForVectors(p.k, [&](std::int64_t i, auto whole, std::int64_t n) HWY_ATTR {
+      StoreSome(whole, LoadSome(whole, from + i, n), to + r * a_row + i, n);
+    });
+  }
+}
+
+template <class T>
+void Product(Context& ctx, const FewRows& p) {
+  const std::int64_t a_row = (p.k + 15) / 16 * 16;
+  const auto memory = ctx.allocator().allocate(static_cast<std::size_t>(p.m * a_row) * sizeof(float));
+  float* a = reinterpret_cast<float*>(memory.get());
+  Widen<T>(p, a_row, a);
+  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / p.k);  // columns that are worth another thread
+  parallel_for(ctx.threads(), p.n, grain, [&](std::int64_t begin, std::int64_t end) {
+    if (p.bias_type == DType::bfloat16) Columns<T, bfloat16>(p, a, a_row, begin, end);
+    else Columns<T, float>(p, a, a_row, begin, end);
+  });
+}
+
+void MultiplyFewRows(Context& ctx, const FewRows& p) {
+  if (p.type == DType::bfloat16) Product<bfloat16>(ctx, p);
+  else Product<float>(ctx, p);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace transformer
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace transformer {
+HWY_EXPORT(MultiplyFewRows);
+
+void multiply_few_rows(Context& ctx, const FewRows& p) { HWY_DYNAMIC_DISPATCH(MultiplyFewRows)(ctx, p); }
+
+}  // namespace transformer
+#endif
