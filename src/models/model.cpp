@@ -30,7 +30,8 @@ nlohmann::json with_dtype(nlohmann::json config, DType dtype) {
 
 std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const LoadOptions& options) {
   const std::filesystem::path path = folder / config_file;
-  const nlohmann::json config = read_json(path);
+  nlohmann::json config = read_json(path);
+  if (config.is_object()) config.update(options.changes);
   std::unique_ptr<Model> model;
   try {
     model = make_model(config);
@@ -39,6 +40,7 @@ std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& fol
   }
   LoadRules rules = model->load_rules();
   rules.dtype = options.dtype;
+  for (const char* key : {"architectures", "id2label", "num_labels"}) rules.fresh_head |= options.changes.contains(key);
   const Checkpoint files(folder);
   model->adapt(files);
   load(ctx, model->bindings(), files, rules);

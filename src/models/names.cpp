@@ -182,11 +182,35 @@ bool same_values(const Checkpoint& files, const std::string& a, const std::strin
 // Where each binding's values are, and everything that does not fit.
 struct Plan {
   std::vector<std::pair<const Binding*, std::string>> reads;
+  std::vector<NamedParameter> fresh;  // of a head that the files do not have
   std::string missing, unexpected, misshaped;
+};
+
+// What belongs to the body and what to a head, where a fresh head is allowed.
+struct Anatomy {
+  const LoadRules& rules;
+  std::string base;            // prefix of the body's bindings; none for the base model itself
+  std::set<std::string> body;  // the first words of their names after it
+
+  Anatomy(const std::vector<Binding>& bindings, const LoadRules& load_rules) : rules(load_rules) {
+    for (const Binding& b : bindings)
+      if (b.theirs.starts_with(rules.base)) base = rules.base;
+    for (const Binding& b : bindings)
+      if (b.theirs.starts_with(base)) body.insert(first_word(b.theirs));
+  }
+  bool is_head(const Binding& b) const { return rules.fresh_head && (b.ours.name.starts_with("head.") || !b.theirs.starts_with(base)); }
+  bool is_other_head(const std::string& name) const { return rules.fresh_head && !body.contains(first_word(name)); }
+
+ private:
+  std::string first_word(std::string_view name) const {
+    if (name.starts_with(rules.base)) name.remove_prefix(rules.base.size());
+    return std::string(name.substr(0, name.find('.')));
+  }
 };
 
 Plan plan_load(const std::vector<Binding>& bindings, const Checkpoint& files, const LoadRules& rules) {
   Plan plan;
+  const Anatomy anatomy(bindings, rules);
   std::set<std::string> used;
   std::map<std::pair<const Parameter*, std::int64_t>, std::string> source;  // of the rows from that one on
   auto check = [&](const Binding& b, const std::string& name) {
@@ -201,6 +225,12 @@ Plan plan_load(const std::vector<Binding>& bindings, const Checkpoint& files, co
   for (const Binding& b : bindings) {
     if (b.tied) continue;
     const std::string name = find_name(files, b.theirs, rules.base);
+    if (anatomy.is_head(b) && (name.empty() || files.shape(name) != b.shape())) {
+      used.insert(name);
+      source.emplace(std::pair{b.ours.parameter, b.row}, "");
+      plan.fresh.push_back(b.ours);
+      continue;
+    }
     if (name.empty()) continue;
     check(b, name);
     source.emplace(std::pair{b.ours.parameter, b.row}, name);
@@ -213,7 +243,7 @@ Plan plan_load(const std::vector<Binding>& bindings, const Checkpoint& files, co
     check(b, name);
     const auto [first, only] = source.emplace(std::pair{b.ours.parameter, b.row}, name);
     if (only) plan.reads.emplace_back(&b, name);
-    else if (files.shape(name) == b.shape() && !same_values(files, first->second, name))
+    else if (!first->second.empty() && files.shape(name) == b.shape() && !same_values(files, first->second, name))
       plan.misshaped += fmt::format(
           "\n  not tied: {} differs from {}; if the model does not tie them, config.json should say "
           "\"tie_word_embeddings\": false",
@@ -222,7 +252,7 @@ Plan plan_load(const std::vector<Binding>& bindings, const Checkpoint& files, co
   for (const Binding& b : bindings)
     if (!b.tied && !source.contains({b.ours.parameter, b.row})) plan.missing += "\n  missing: " + b.theirs + " " + b.shape().str();
   for (const std::string& name : files.names())
-    if (!used.contains(name) && !is_ignored(name, rules)) plan.unexpected += "\n  unexpected: " + name;
+    if (!used.contains(name) && !is_ignored(name, rules) && !anatomy.is_other_head(name)) plan.unexpected += "\n  unexpected: " + name;
   return plan;
 }
 
@@ -242,6 +272,7 @@ void load(Context& ctx, const std::vector<Binding>& bindings, const Checkpoint& 
     binding->from_theirs(ctx, files.tensor(name), p.tensor);
     files.file(name).drop(name);
   }
+  initialize(ctx, plan.fresh);
 }
 
 void load(Context& ctx, const std::vector<Binding>& bindings, const SafetensorsFile& file, const std::vector<std::string_view>& ignored) {

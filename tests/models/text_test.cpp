@@ -1,6 +1,8 @@
 // What text models must do whatever their family; the numbers are in family_test.
 #include "transformer/models/text.h"
 
+#include <map>
+
 #include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "transformer/io/json.h"
@@ -143,6 +145,43 @@ TEST(Text, LabelsAtPaddingCountInEncoders) {
   // Two labels are the mean of each alone, whether the batch is packed (the first) or not (the other two).
   EXPECT_NEAR(loss({7, -100, -100, -100, -100, 8}),
               0.5F * (loss({7, -100, -100, -100, -100, -100}) + loss({-100, -100, -100, -100, -100, 8})), 1e-5F);
+}
+
+// Fine-tuning: the body of a checkpoint under another head, whose tensors are fresh.
+TEST(Text, AnotherHeadOnTheSameBody) {
+  Context ctx;
+  const std::filesystem::path folder = golden_root() / "bert-mlm";
+  const auto language = load_model(ctx, folder);
+  const json changes{{"architectures", {"BertForSequenceClassification"}}, {"num_labels", 4}, {"hidden_dropout_prob", 0.0}};
+  json shorter = changes;
+  shorter["num_hidden_layers"] = 1;
+  expect_error([&] { load_model(ctx, folder, {.changes = shorter}); }, {"unexpected: bert.encoder.layer.1."});
+  shorter["num_hidden_layers"] = 3;
+  expect_error([&] { load_model(ctx, folder, {.changes = shorter}); }, {"missing: bert.encoder.layer.2."});
+  expect_error(
+      [&] {
+    load_model(ctx, golden_root() / "bert-base", {.changes = {{"architectures", {"BertModel"}}, {"num_hidden_layers", 3}}});
+      },
+      {"missing: encoder.layer.2."});
+  const auto classes = load_model(ctx, folder, {.changes = changes});
+  EXPECT_EQ(classes->config().at("architectures")[0], "BertForSequenceClassification");
+  std::map<std::string, Tensor> body;
+  for (const NamedParameter& p : language->parameters()) body[p.name] = p.parameter->tensor;
+  std::size_t same = 0;
+  for (const NamedParameter& p : classes->parameters()) {
+    ASSERT_TRUE(has_gradient(p.parameter->tensor)) << p.name;
+    if (p.name.starts_with("head.")) continue;
+    expect_near(p.parameter->tensor, detail::to_double(body.at(p.name)), 0.0);
+    ++same;
+  }
+  EXPECT_GT(same, 10U);
+  const NamedTensors out = classes->run(ctx, {{"input_ids", ids(ctx, 2, {1, 2, 3, 4})}, {"labels", Tensor::zeros(ctx, {2}, DType::int64)}});
+  EXPECT_EQ(out.at("logits").shape().str(), "[2, 4]");
+  EXPECT_TRUE(std::isfinite(out.at("loss").item()));
+  // Other classes than the file's: a fresh layer of that size, the pooler stays.
+  const auto more = load_model(ctx, golden_root() / "bert-cls",
+                               {.changes = {{"id2label", {{"0", "a"}, {"1", "b"}, {"2", "c"}, {"3", "d"}, {"4", "e"}}}}});
+  EXPECT_EQ(more->run(ctx, {{"input_ids", ids(ctx, 1, {1, 2})}}).at("logits").shape().str(), "[1, 5]");
 }
 
 }  // namespace transformer::test

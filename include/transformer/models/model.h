@@ -73,6 +73,10 @@ struct LoadOptions {
   // Of matrices and tables in memory. With bfloat16 there is no float32 copy of them: for inference, in a Context of that
   // precision.
   DType dtype = DType::float32;
+  // Settings of config.json that are to be others, for a model that is trained further: another head and its classes, dropout …
+  //   {.changes = {{"architectures", {"BertForSequenceClassification"}}, {"id2label", {{"0", "bad"}, {"1", "good"}}}}}
+  // With another head or other classes, tensors of the head that the files do not have are initialised.
+  nlohmann::json changes = nlohmann::json::object();
 };
 // config.json and the weights of a folder (one safetensors file, or several with an index).
 std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const LoadOptions& options = {});

@@ -59,6 +59,9 @@ struct LoadRules {
   std::string base = {};
   // Beginnings of names ({i} stands for a number) that may be there and are not used: computed tables, other heads.
   std::vector<std::string> ignored = {};
+  // For another head on the same body. What does not begin with `base`, or with "head." in our own names, is the head: its tensors
+  // that are not in the file, or of another size, are initialised, and those of other heads are not used.
+  bool fresh_head = false;
   DType dtype = DType::float32;  // of matrices and tables in memory; vectors stay float32. What is not float32 is not trained
 };
 
