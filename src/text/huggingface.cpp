@@ -363,10 +363,10 @@ TokenizerPtr load_word_piece(const fs::path& vocabulary) {
 
 TokenizerPtr load_huggingface_json(const fs::path& file) {
   const std::string name = file.filename().string();
-  if (!name.ends_with("vocab.json")) return load_tokenizer_json(file, name == "tokenizer.json" ? Habits(file.parent_path()) : Habits());
+  const Habits habits = name == "tokenizer.json" || name == "vocab.json" ? Habits(file.parent_path()) : Habits();
+  if (!name.ends_with("vocab.json")) return load_tokenizer_json(file, habits);
   if (name == "vocab.json" && is_marian(file.parent_path())) return load_marian(file.parent_path(), "source");
-  const fs::path merges = file.parent_path() / (name.substr(0, name.size() - 10) + "merges.txt");
-  return load_byte_level(file, merges, name == "vocab.json" ? Habits(file.parent_path()) : Habits());
+  return load_byte_level(file, file.parent_path() / (name.substr(0, name.size() - 10) + "merges.txt"), habits);
 }
 
 TokenizerPtr load_huggingface_folder(const fs::path& folder) {

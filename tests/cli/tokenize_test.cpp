@@ -1,0 +1,27 @@
+// transformer tokenize on the tokenizers of Hugging Face models.
+#include "cli/command.h"
+#include "support/golden.h"
+
+namespace transformer::test {
+namespace {
+
+TEST_F(Command, TokenizeReadsHuggingFace) {
+  const auto golden = golden_root() / "tokenizers";
+  const std::string bert = "tokenize '" + (golden / "bert-wordpiece.json").string() + "'";
+  EXPECT_EQ(run(bert, "A dog.\n").out, "[CLS] a dog . [SEP]\n");
+  EXPECT_EQ(run(bert + " --no-special", "A dog.\n").out, "a dog .\n");
+  const std::string ids = run(bert + " --ids", "A dog.\n").out;
+  EXPECT_EQ(run(bert + " --ids --decode", ids).out, "a dog.\n");
+  EXPECT_EQ(run(bert + " --ids --decode --keep-special", ids).out, "[CLS] a dog. [SEP]\n");
+
+  std::filesystem::create_directory(folder_ / "gpt2");
+  std::filesystem::copy(golden / "gpt2-vocab.json", folder_ / "gpt2/vocab.json");
+  std::filesystem::copy(golden / "gpt2-merges.txt", folder_ / "gpt2/merges.txt");
+  EXPECT_EQ(run("tokenize gpt2", "A dog runs\n").out, "A Ġdog Ġruns\n");
+  EXPECT_EQ(run("tokenize gpt2 --decode", "A Ġdog Ġruns\n").out, "A dog runs\n");
+  std::filesystem::remove(folder_ / "gpt2/merges.txt");
+  expect_failure("tokenize gpt2", "no tokenizer in this folder");
+}
+
+}  // namespace
+}  // namespace transformer::test
