@@ -162,8 +162,8 @@ TEST(ChatTemplate, FromAFolder) {
   expect_error([&] { ChatTemplate::load(folder.path(), "rag"); }, {"no template 'rag'", "default, tool_use"});
   write_json(folder / "tokenizer_config.json", {{"chat_template", 3}});
   expect_error([&] { ChatTemplate::load(folder.path()); }, {"tokenizer_config.json", "neither a text nor a list"});
-  write_json(folder / "tokenizer_config.json", {{"chat_template", "\n{{ x | nosuch }}"}});
-  expect_error([&] { ChatTemplate::load(folder.path()); }, {"tokenizer_config.json", "line 2", "nosuch"});
+  write_json(folder / "tokenizer_config.json", {{"chat_template", "\n{{ x y }}"}});
+  expect_error([&] { ChatTemplate::load(folder.path()); }, {"tokenizer_config.json", "line 2", "'y'"});
 }
 
 }  // namespace transformer::test

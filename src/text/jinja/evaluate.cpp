@@ -85,17 +85,24 @@ Value Machine::evaluate(const Expression& e) {
       }
       return Value::dict(std::move(items));
     }
-    case Expression::Kind::attribute: return attribute(evaluate(*e.parts[0]), e.name);
-    case Expression::Kind::item: {
+    case Expression::Kind::attribute: {
       const Value of = evaluate(*e.parts[0]);
-      return item(of, evaluate(*e.parts[1]));
+      line_ = e.line;
+      return attribute(of, e.name);
+    }
+    case Expression::Kind::item: {
+      const Value of = evaluate(*e.parts[0]), key = evaluate(*e.parts[1]);
+      line_ = e.line;
+      return item(of, key);
     }
     case Expression::Kind::slice: return evaluate_slice(e);
     case Expression::Kind::call: return evaluate_call(e);
     case Expression::Kind::filter: return evaluate_filter(e, Value());
     case Expression::Kind::test: {
       const Value input = evaluate(*e.parts[0]);
-      return apply_test(*this, e.name, input, arguments_of(e));
+      const Arguments arguments = arguments_of(e);
+      line_ = e.line;
+      return apply_test(*this, e.name, input, arguments);
     }
     case Expression::Kind::unary: {
       const Value value = evaluate(*e.parts[0]);
@@ -103,8 +110,9 @@ Value Machine::evaluate(const Expression& e) {
       return binary(e.name, std::int64_t{0}, value);
     }
     case Expression::Kind::binary: {
-      const Value a = evaluate(*e.parts[0]);
-      return binary(e.name, a, evaluate(*e.parts[1]));
+      const Value a = evaluate(*e.parts[0]), b = evaluate(*e.parts[1]);
+      line_ = e.line;
+      return binary(e.name, a, b);
     }
     case Expression::Kind::concatenate: {
       std::string made;
@@ -281,7 +289,11 @@ Value Machine::binary(const std::string& how, const Value& a, const Value& b) {
     if (overflow) fail("value", "a number becomes too large");
     return result;
   }
-  if (how == "+" && a.string() != nullptr && b.string() != nullptr) return text(*a.string() + *b.string());
+  if (how == "+" && a.string() != nullptr && b.string() != nullptr) {
+    if (a.is_markup() == b.is_markup() && !a.is_markup()) return text(*a.string() + *b.string());
+    auto part = [](const Value& v) { return v.is_markup() ? *v.string() : escaped(*v.string()); };
+    return Markup{text(part(a) + part(b))};
+  }
   if (how == "+" && a.sequence() != nullptr && b.sequence() != nullptr && a.sequence()->tuple == b.sequence()->tuple) {
     charge(a.sequence()->items.size() + b.sequence()->items.size());
     List items = a.sequence()->items;

@@ -122,16 +122,12 @@ Value absolute(Machine&, const Value& in, const Arguments& args) {
 
 Value escape(Machine& m, const Value& in, const Arguments& args) {
   bound("escape", args, {});
-  std::string made;
-  for (const char c : to_text(in)) {
-    if (c == '&') made += "&amp;";
-    else if (c == '<') made += "&lt;";
-    else if (c == '>') made += "&gt;";
-    else if (c == '"') made += "&#34;";
-    else if (c == '\'') made += "&#39;";
-    else made += c;
-  }
-  return m.text(std::move(made));
+  return in.is_markup() ? in : Value(Markup{m.text(escaped(to_text(in)))});
+}
+
+Value safe(Machine& m, const Value& in, const Arguments& args) {
+  bound("safe", args, {});
+  return Markup{m.text(to_text(in))};
 }
 
 // Every word with a capital, as Jinja splits words.
@@ -178,7 +174,7 @@ const std::map<std::string_view, Filter>& filters() {
                                             {"lower", text_filter<lower>},
                                             {"capitalize", text_filter<capitalized>},
                                             {"string", text_filter<same>},
-                                            {"safe", text_filter<same>}};
+                                            {"safe", safe}};
     for (const auto& [name, filter] : sequence_filters()) list.emplace(name, filter);
     return list;
   }();
@@ -186,8 +182,6 @@ const std::map<std::string_view, Filter>& filters() {
 }
 
 }  // namespace
-
-bool is_filter(std::string_view name) { return filters().count(name) > 0; }
 
 Value apply_filter(Machine& machine, const std::string& name, const Value& input, const Arguments& arguments) {
   machine.charge(1 + (input.string() != nullptr ? input.string()->size() / 64 : 0));

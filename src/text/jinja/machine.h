@@ -90,6 +90,7 @@ const std::string& string_of(const Value& value, std::string_view what);
 bool contains(Machine& machine, const Value& all, const Value& one);  // the operator in
 
 std::int64_t code_points_of(std::string_view text);  // how many
+std::string escaped(const std::string& text);        // for HTML
 std::string upper(const std::string& text);
 std::string lower(const std::string& text);
 std::string capitalized(const std::string& text);

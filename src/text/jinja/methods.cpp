@@ -126,6 +126,39 @@ Value replace(Machine& m, const Value& self, const Arguments& args) {
   return replaced(m, *self.string(), string_of(a[0], "what is replaced"), string_of(a[1], "the replacement"), count);
 }
 
+// str.format with {}, {0} and {name}.
+Value format(Machine& m, const Value& self, const Arguments& args) {
+  const std::string& text = *self.string();
+  std::string made;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '{' && text[i] != '}') {
+      made += text[i];
+      continue;
+    }
+    if (i + 1 < text.size() && text[i + 1] == text[i]) {
+      made += text[i++];
+      continue;
+    }
+    const std::size_t end = text[i] == '{' ? text.find('}', i) : std::string::npos;
+    if (end == std::string::npos) fail("format", "a '{}' stands alone in the text that is formatted", text[i]);
+    const std::string field = text.substr(i + 1, end - i - 1);
+    if (field.find_first_of(".[:!{") != std::string::npos) fail("format", "the field '{{{}}}' of format is not supported", field);
+    const auto named = std::find_if(args.named.begin(), args.named.end(), [&](const auto& a) { return a.first == field; });
+    if (named != args.named.end()) {
+      made += to_text(named->second);
+    } else {
+      const bool number = field.find_first_not_of("0123456789") == std::string::npos && field.size() < 6;
+      const std::size_t at = field.empty() ? next++ : number ? static_cast<std::size_t>(std::stoul(field)) : args.positional.size();
+      if (at >= args.positional.size()) fail("format", "there is nothing for the field '{{{}}}' of format", field);
+      made += to_text(args.positional[at]);
+    }
+    if (made.size() > longest_text) break;  // refused below
+    i = end;
+  }
+  return m.text(std::move(made));
+}
+
 template <bool from_right, bool must>
 Value find(Machine&, const Value& self, const Arguments& args) {
   const List a = bound("find", args, {"part"});
@@ -184,6 +217,7 @@ const Methods text_methods{{"strip", strip<true, true>},
                            {"splitlines", splitlines},
                            {"join", join},
                            {"replace", replace},
+                           {"format", format},
                            {"find", find<false, false>},
                            {"rfind", find<true, false>},
                            {"index", find<false, true>},
@@ -256,6 +290,19 @@ Value call_method(Machine& machine, const Value& of, const std::string& name, co
 
 std::int64_t code_points_of(std::string_view text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+}
+
+std::string escaped(const std::string& text) {
+  std::string made;
+  for (const char c : text) {
+    if (c == '&') made += "&amp;";
+    else if (c == '<') made += "&lt;";
+    else if (c == '>') made += "&gt;";
+    else if (c == '"') made += "&#34;";
+    else if (c == '\'') made += "&#39;";
+    else made += c;
+  }
+  return made;
 }
 
 std::string upper(const std::string& text) {

@@ -146,9 +146,10 @@ Value sum(Machine& m, const Value& in, const Arguments& args) {
   return exact ? Value(whole) : Value(real);
 }
 
-// map('filter', …) or map(attribute='name', default=…)
+// map('filter', …) or map(attribute='name', default=…). Nothing has no items here: none, 0 and the like too.
 Value map(Machine& m, const Value& in, const Arguments& args) {
   List made;
+  if (!in.truth()) return Value::list({});
   if (!args.positional.empty()) {
     Arguments rest = args;
     const std::string name = string_of(rest.positional.front(), "the filter of map");
@@ -168,6 +169,7 @@ Value map(Machine& m, const Value& in, const Arguments& args) {
 // select('test', …), selectattr('name', 'test', …) and their opposites.
 template <bool wanted, bool by_attribute>
 Value choose(Machine& m, const Value& in, const Arguments& args) {
+  if (!in.truth()) return Value::list({});
   Arguments rest = args;
   auto take = [&] {
     Value v = rest.positional.front();

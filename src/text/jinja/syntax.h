@@ -77,8 +77,4 @@ struct Statement {
 // Error names the line and what is not understood or not supported.
 Body parse(std::string_view source, std::string_view where);
 
-// The filters and tests there are; the parser refuses others.
-bool is_filter(std::string_view name);
-bool is_test(std::string_view name);
-
 }  // namespace transformer::jinja

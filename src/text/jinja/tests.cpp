@@ -100,8 +100,6 @@ Value strftime_now(Machine& m, const Arguments& args) {
 
 }  // namespace
 
-bool is_test(std::string_view name) { return tests().count(name) > 0; }
-
 bool apply_test(Machine& machine, const std::string& name, const Value& input, const Arguments& arguments) {
   machine.charge(1), machine.charge_walk(input);
   const auto found = tests().find(name);

@@ -33,6 +33,10 @@ struct Extent {
   std::size_t size = 1;
   void add(const Value& item);  // Error when it becomes too much
 };
+// Text that the filters safe and escape gave: what is added to it with + is escaped for HTML, as Python's Markup does.
+struct Markup {
+  std::string text;
+};
 struct Sequence {
   List items;
   bool tuple = false;
@@ -71,6 +75,7 @@ class Value {
   Value(std::string s) : data_(std::make_shared<const std::string>(std::move(s))) {}
   Value(std::string_view s) : Value(std::string(s)) {}
   Value(const char* s) : Value(std::string(s)) {}
+  Value(Markup m) : data_(std::make_shared<const Markup>(std::move(m))) {}
   Value(std::shared_ptr<Namespace> n) : data_(std::move(n)) {}
   Value(std::shared_ptr<const LoopState> l) : data_(std::move(l)) {}
   Value(Function f) : data_(std::make_shared<const Function>(std::move(f))) {}
@@ -85,7 +90,8 @@ class Value {
   }
   bool is_undefined() const { return get<Undefined>() != nullptr; }
   bool is_none() const { return get<None>() != nullptr; }
-  const std::string* string() const { return pointee<const std::string>(); }
+  bool is_markup() const { return pointee<const Markup>() != nullptr; }
+  const std::string* string() const { return is_markup() ? &pointee<const Markup>()->text : pointee<const std::string>(); }
   const Sequence* sequence() const { return pointee<const Sequence>(); }
   std::shared_ptr<const Sequence> shared_sequence() const { return std::get<std::shared_ptr<const Sequence>>(data_); }
   const Mapping* mapping() const { return pointee<const Mapping>(); }
@@ -109,9 +115,9 @@ class Value {
     return p == nullptr ? nullptr : p->get();
   }
 
-  std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const std::string>, std::shared_ptr<const Sequence>,
-               std::shared_ptr<const Mapping>, std::shared_ptr<Namespace>, std::shared_ptr<const LoopState>,
-               std::shared_ptr<const Function>>
+  std::variant<Undefined, None, bool, std::int64_t, double, std::shared_ptr<const std::string>, std::shared_ptr<const Markup>,
+               std::shared_ptr<const Sequence>, std::shared_ptr<const Mapping>, std::shared_ptr<Namespace>,
+               std::shared_ptr<const LoopState>, std::shared_ptr<const Function>>
       data_;
 };
 

@@ -413,6 +413,10 @@ SNIPPETS = {
     "range and dict": "{{ range(3) | list }} {{ range(1, 4) | list }} {{ range(5, 0, -2) | list }} {{ dict(a=1, b=[2]) }} {{ dict(a=1).a }}",
     "multiply": "{{ 'ab' * 3 }} {{ [1] * 2 }} {{ 2 * 'x' }} {{ 'a' * 0 }}",
     "compare": "{{ 'a' < 'b' }} {{ [1, 2] < [1, 3] }} {{ 1 <= 1.0 }} {{ (1, 2) == (1, 2) }} {{ {'a': 1} == {'a': 1.0} }} {{ 'a' == 1 }} {{ none == false }} {{ 1 != 2 }} {{ 2 >= 3 }}",
+    "markup": "{{ '<' | safe + '<' }} {{ '<' + ('>' | e) + '\"' }} {{ '<' | safe ~ '<' }} {{ ('a' | safe) == 'a' }} {{ '<' | e | e }} {{ [1] | tojson | safe }}",
+    "format": "{{ 'a{}b{}'.format(1, 'x') }} {{ '{1}{0}{{}}{n}'.format(1, 2, n=3) }}",
+    "nothing to select": "{{ none | selectattr('a') | list }} {{ none | map('upper') | list }} {{ none | select | list | length }}",
+    "unknown where it is not reached": "{% if false %}{{ 1 | nosuch }}{{ 1 is nosuch }}{% endif %}a",
     "time": "{{ strftime_now('%Y-%m-%d') }} {{ strftime_now('%B %d, %H:%M:%S') }} {{ strftime_now('') }}",
     "calls across lines": "{{ dict(\n  a = 1,\n  b = 2,\n) }}{{ [\n1,\n2,\n] }}",
     # What Jinja refuses as well.
