@@ -37,7 +37,7 @@ std::size_t too_deep(std::string_view text) {
 
 }  // namespace
 
-nlohmann::json parse_json(std::string_view text, const std::string& where) {
+nlohmann::json parse_json(std::string_view text, const std::string& where, const nlohmann::json::parser_callback_t& look) {
   if (const std::size_t at = too_deep(text); at < text.size())
     refuse(text, at, where, fmt::format("nested too deeply: at most {} levels are read", deepest));
   // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error …" → "syntax error …"
@@ -46,7 +46,7 @@ nlohmann::json parse_json(std::string_view text, const std::string& where) {
     return at == std::string::npos ? what : what.substr(at + mark.size());
   };
   try {
-    return nlohmann::json::parse(text);
+    return nlohmann::json::parse(text, look);
   } catch (const nlohmann::json::parse_error& e) {
     refuse(text, std::min(e.byte == 0 ? 0 : e.byte - 1, text.size()), where, "not JSON: " + after(e.what(), ": "));
   } catch (const nlohmann::json::exception& e) {  // a number that no double holds

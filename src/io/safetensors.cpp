@@ -19,13 +19,13 @@
 
 #include "io/atomic_file.h"
 #include "transformer/io/config.h"
+#include "transformer/io/json.h"
 
 namespace transformer {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "safetensors are little-endian and mapped as they are");
 constexpr std::size_t max_header = 100'000'000;  // as the reference implementation
-constexpr int deepest_header = 16;               // copying a value recurses into it
 
 struct StoredType {
   std::string_view name;
@@ -99,18 +99,13 @@ std::optional<std::size_t> product(std::size_t a, std::size_t b) {
 }
 
 // The header as JSON; a name that occurs twice is refused, where an ordinary parser would keep the last one.
-nlohmann::json parse_header(const std::string& path, const char* begin, const char* end) {
+nlohmann::json parse_header(const std::string& path, std::string_view text) {
   std::set<std::string> seen;
-  try {
-    return nlohmann::json::parse(begin, end, [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
-      if (depth > deepest_header) fail(path, "the header is nested too deeply: at most {} levels are read", deepest_header);
-      if (depth == 1 && event == nlohmann::json::parse_event_t::key && !seen.insert(parsed.get<std::string>()).second)
-        fail(path, "tensor '{}' occurs twice", parsed.get<std::string>());
-      return true;
-    });
-  } catch (const nlohmann::json::exception& e) {
-    fail(path, "the header is not JSON: {}", e.what());
-  }
+  return parse_json(text, path + ", header", [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
+    if (depth == 1 && event == nlohmann::json::parse_event_t::key && !seen.insert(parsed.get<std::string>()).second)
+      fail(path, "tensor '{}' occurs twice", parsed.get<std::string>());
+    return true;
+  });
 }
 
 // An array of sizes that fit in 63 bits.
@@ -143,7 +138,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   data_ = std::shared_ptr<std::byte>(mapping, mapping->data + sizeof(header) + header);
 
   const char* text = reinterpret_cast<const char*>(mapping->data) + sizeof(header);
-  const nlohmann::json json = parse_header(path_, text, text + header);
+  const nlohmann::json json = parse_header(path_, {text, header});
   if (!json.is_object()) fail(path_, "the header must be a JSON object");
   for (const auto& [name, value] : json.items()) {
     if (name == "__metadata__") {

@@ -138,6 +138,14 @@ TEST(ChatTemplate, ConversationsOfPlainMessages) {
   EXPECT_EQ(chat.render({}), "");
 }
 
+// Texts and dicts have items only while a filter runs over them.
+TEST(ChatTemplate, FiltersOverTheItemsOfTextsAndDicts) {
+  const auto render = [](const char* source) { return ChatTemplate(source).render({}); };
+  EXPECT_EQ(render("{{ 'abca' | unique | list }}"), "['a', 'b', 'c']");
+  EXPECT_EQ(render("{{ 'abc' | map('upper') | list }}{{ 'abc' | select('equalto', 'b') | list }}"), "['A', 'B', 'C']['b']");
+  EXPECT_EQ(render("{{ {1: 'a', 2: 'b'} | sum }}{{ {'k': 1} | map('upper') | list }}"), "3['K']");
+}
+
 TEST(ChatTemplate, FromAFolder) {
   const TemporaryFolder folder;
   EXPECT_FALSE(ChatTemplate::load(folder.path()).has_value());

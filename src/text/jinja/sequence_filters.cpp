@@ -106,7 +106,8 @@ Value dictsort(Machine& m, const Value& in, const Arguments& args) {
 Value unique(Machine& m, const Value& in, const Arguments& args) {
   const List a = bound("unique", args, {"case_sensitive", "attribute"});
   List keys, kept;
-  for (const Value& item : m.items_of(in)->items) {
+  const auto all = m.items_of(in);
+  for (const Value& item : all->items) {
     Value key = key_of(m, item, a[1], a[0].truth());
     m.charge(1 + keys.size() / 16 * key.extent().size);
     if (std::any_of(keys.begin(), keys.end(), [&](const Value& k) { return equal(k, key); })) continue;
@@ -142,7 +143,8 @@ Value sum(Machine& m, const Value& in, const Arguments& args) {
     if (exact && __builtin_add_overflow(whole, v.integer(), &whole)) fail("sum", "a number becomes too large");
   };
   if (!a[1].is_undefined()) add(a[1]);
-  for (const Value& item : m.items_of(in)->items) add(a[0].is_undefined() || a[0].is_none() ? item : attribute_of(m, item, a[0]));
+  const auto all = m.items_of(in);
+  for (const Value& item : all->items) add(a[0].is_undefined() || a[0].is_none() ? item : attribute_of(m, item, a[0]));
   return exact ? Value(whole) : Value(real);
 }
 
@@ -150,16 +152,17 @@ Value sum(Machine& m, const Value& in, const Arguments& args) {
 Value map(Machine& m, const Value& in, const Arguments& args) {
   List made;
   if (!in.truth()) return Value::list({});
+  const auto all = m.items_of(in);
   if (!args.positional.empty()) {
     Arguments rest = args;
     const std::string name = string_of(rest.positional.front(), "the filter of map");
     rest.positional.erase(rest.positional.begin());
-    for (const Value& item : m.items_of(in)->items) made.push_back(apply_filter(m, name, item, rest));
+    for (const Value& item : all->items) made.push_back(apply_filter(m, name, item, rest));
     return Value::list(std::move(made));
   }
   const List a = bound("map", args, {"attribute", "default"});
   if (a[0].is_undefined()) fail("map", "map needs a filter or an attribute");
-  for (const Value& item : m.items_of(in)->items) {
+  for (const Value& item : all->items) {
     Value value = attribute_of(m, item, a[0]);
     made.push_back(value.is_undefined() && !a[1].is_undefined() ? a[1] : std::move(value));
   }
@@ -180,7 +183,8 @@ Value choose(Machine& m, const Value& in, const Arguments& args) {
   const Value attribute = by_attribute ? take() : Value();
   const std::string test = rest.positional.empty() ? "" : string_of(take(), "the test of select");
   List kept;
-  for (const Value& item : m.items_of(in)->items) {
+  const auto all = m.items_of(in);
+  for (const Value& item : all->items) {
     m.charge(1);
     const Value value = by_attribute ? attribute_of(m, item, attribute) : item;
     if ((test.empty() ? value.truth() : apply_test(m, test, value, rest)) == wanted) kept.push_back(item);
