@@ -1,12 +1,15 @@
 #include "decode.h"
 
-#include <malloc.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -52,6 +55,33 @@ double read_bandwidth(int threads) {
     best = std::max(best, static_cast<double>(data.size() * sizeof(data[0])) / (seconds() - begin));
   }
   return best;
+}
+
+// What f gives in a process of its own, where nothing was there before. To be called before there are threads.
+template <class F>
+double in_fresh_process(F&& f) {
+  int ends[2];
+  if (pipe(ends) != 0) fail("bench", "no pipe: {}", std::strerror(errno));
+  const pid_t child = fork();
+  if (child < 0) fail("bench", "no process: {}", std::strerror(errno));
+  if (child == 0) {
+    double result = 0.0;
+    try {
+      result = f();
+    } catch (const std::exception& e) {
+      std::fprintf(stderr, "transformer_bench: %s\n", e.what());
+      _exit(1);
+    }
+    _exit(write(ends[1], &result, sizeof result) == sizeof result ? 0 : 1);
+  }
+  double result = 0.0;
+  close(ends[1]);
+  const bool got = read(ends[0], &result, sizeof result) == sizeof result;
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (!got || status != 0) fail("bench", "the process that opens the model failed");
+  return result;
 }
 
 double weight_bytes(Model& model, DType dtype) {
@@ -102,28 +132,35 @@ void decode_bench(const DecodeOptions& o) {
   std::printf("GPT-2 124M, %d threads, prompt of %lld tokens\n\n", o.threads, static_cast<long long>(o.prompt));
   std::printf("%-10s %10s %10s %10s %12s %10s %14s %12s\n", "precision", "opens in", "memory", "GB/s", "tokens/s", "of memory",
               "prefill tok/s", "of matmul");
+  const auto folder_of = [&](DType dtype) { return root / std::string(name_of(dtype)); };
+  std::map<DType, double> memory;  // resident after opening, as a multiple of the weights
   for (const DType dtype : {DType::float32, DType::bfloat16}) {
-    const std::filesystem::path folder = root / std::string(name_of(dtype));
-    std::filesystem::create_directories(folder);
-    {
+    std::filesystem::create_directories(folder_of(dtype));
+    in_fresh_process([&] {
       Context ctx({.threads = o.threads});
       const auto model = make_model(gpt2_settings(dtype));
       initialize(ctx, model->parameters());
-      save_model(ctx, *model, folder);
-    }
+      save_model(ctx, *model, folder_of(dtype));
+      return 0.0;
+    });
+    memory[dtype] = in_fresh_process([&] {
+      const double before = resident();
+      Context ctx({.threads = o.threads, .precision = dtype});
+      const auto model = load_model(ctx, folder_of(dtype), {.dtype = dtype});
+      return (resident() - before) / weight_bytes(*model, dtype);
+    });
+  }
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
     double bandwidth = read_bandwidth(o.threads);
     const double rate = matmul_rate(dtype, o.threads);
     Context ctx({.threads = o.threads, .precision = dtype});
-    double opens = 1e9, memory = 0.0;
+    double opens = 1e9;
     std::unique_ptr<Model> model;
     for (int i = 0; i < 3; ++i) {  // warm: the file is in the system's cache
       model.reset();
-      ctx.allocator().release_kept();
-      malloc_trim(0);  // what was freed must not count as there already
-      const double before = resident(), begin = seconds();
-      model = load_model(ctx, folder, {.dtype = dtype});
+      const double begin = seconds();
+      model = load_model(ctx, folder_of(dtype), {.dtype = dtype});
       opens = std::min(opens, seconds() - begin);
-      memory = resident() - before;
     }
     const double bytes = weight_bytes(*model, dtype);
     Speed speed;
@@ -134,11 +171,11 @@ void decode_bench(const DecodeOptions& o) {
     // Prefill: 2 FLOPs for each weight of the layers and token; the output is needed for the last token only.
     const double layers = 12.0 * 12 * 768 * 768;
     const double of_memory = speed.decode * bytes / bandwidth, of_matmul = 2.0 * layers * speed.prefill / rate;
-    std::printf("%-10s %8.3f s %9.2fx %10.1f %12.1f %9.1f%% %14.0f %11.1f%%\n", std::string(name_of(dtype)).c_str(), opens, memory / bytes,
+    std::printf("%-10s %8.3f s %9.2fx %10.1f %12.1f %9.1f%% %14.0f %11.1f%%\n", std::string(name_of(dtype)).c_str(), opens, memory[dtype],
                 bandwidth / 1e9, speed.decode, 100 * of_memory, speed.prefill, 100 * of_matmul);
     report[std::string(name_of(dtype))] = {{"bytes", bytes},
                                            {"opens_s", opens},
-                                           {"resident_of_size", memory / bytes},
+                                           {"resident_of_size", memory[dtype]},
                                            {"bandwidth_bytes_per_s", bandwidth},
                                            {"tokens_per_s", speed.decode},
                                            {"of_bandwidth", of_memory},

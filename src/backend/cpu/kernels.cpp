@@ -12,13 +12,14 @@ CpuKernels::CpuKernels() : matmuls_(std::make_unique<MatmulCache>()) {}
 CpuKernels::~CpuKernels() = default;
 
 std::byte* CpuKernels::allocate(std::size_t bytes) {
-  // Large blocks on huge pages: an optimizer step walks over hundreds of megabytes.
+  // Large blocks on huge pages: an optimizer step walks over hundreds of megabytes. Their tails are on small ones, so that no
+  // more is resident than is used.
   constexpr std::size_t huge = std::size_t{2} << 20;
   const std::size_t alignment = bytes >= huge ? huge : 64;
   void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (data == nullptr) fail("cpu", "out of memory: {} bytes asked for", bytes);
 #ifdef MADV_HUGEPAGE
-  if (bytes >= huge) madvise(data, bytes, MADV_HUGEPAGE);
+  if (bytes >= huge) madvise(data, bytes / huge * huge, MADV_HUGEPAGE);
 #endif
   return static_cast<std::byte*>(data);
 }
