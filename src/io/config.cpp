@@ -26,9 +26,13 @@ std::size_t edits(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& known) {
-  const auto nearest = std::min_element(known.begin(), known.end(),
-                                        [&](const auto& a, const auto& b) { return edits(given, a) < edits(given, b); });
-  return nearest == known.end() ? "" : fmt::format("; did you mean '{}'?", *nearest);
+  constexpr std::size_t longest = 100;  // what is longer is no slip of the pen, and long to compare
+  const std::string* nearest = nullptr;
+  for (std::size_t fewest = longest; const std::string& name : known) {
+    if (given.size() > longest || name.size() > longest) continue;
+    if (const std::size_t n = edits(given, name); n < fewest) fewest = n, nearest = &name;
+  }
+  return nearest == nullptr ? "" : fmt::format("; did you mean '{}'?", *nearest);
 }
 
 namespace detail {

@@ -75,7 +75,7 @@ constexpr std::array common = {"model_type",
                                "begin_suppress_tokens",
                                "cross_attention_hidden_size"};
 
-constexpr std::int64_t largest_size = std::int64_t{1} << 28, most_layers = 10'000;
+constexpr std::int64_t largest_size = std::int64_t{1} << 28, most_layers = 2'000;
 
 std::int64_t checked(std::string_view key, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value < least || value > most) fail(where, "{} is {}: expected {} to {}", key, value, least, most);
@@ -177,8 +177,9 @@ void Settings::refuse(std::string_view key, std::string_view why) const {
 void Settings::done() const {
   const std::vector<std::string> known(known_.begin(), known_.end());
   std::string unknown;
+  constexpr std::size_t enough = 10'000;  // bytes
   for (const auto& [key, value] : config_.items())
-    if (!known_.contains(key)) unknown += fmt::format("\n  unknown key '{}'{}", key, did_you_mean(key, known));
+    if (!known_.contains(key) && unknown.size() < enough) unknown += fmt::format("\n  unknown key '{}'{}", key, did_you_mean(key, known));
   if (!unknown.empty()) fail(where, "not all of it is understood, so the model might be another one than it says:{}", unknown);
 }
 

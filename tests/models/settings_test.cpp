@@ -38,11 +38,12 @@ TEST(Settings, EveryKeyIsHonouredOrRefusedByName) {
   expect_refused(small_gpt2(), {{"n_embd", "wide"}}, {"'n_embd'", "expected an integer", "wide"});
   expect_refused(small_gpt2(), {{"n_embd", nullptr}}, {"'n_embd'"});
   expect_refused(small_gpt2(), {{"n_embd", 9}}, {"d_model 9 is not divisible by 2 heads"});
-  expect_refused(small_gpt2(), {{"n_layer", 1'000'000'000'000}}, {"n_layer is 1000000000000: expected 0 to 10000"});
+  expect_refused(small_gpt2(), {{"n_layer", 1'000'000'000'000}}, {"n_layer is 1000000000000: expected 0 to 2000"});
   expect_refused(small_gpt2(), {{"quantization_config", {{"bits", 4}}}}, {"quantization_config", "quantized weights are not supported"});
   expect_refused(small_gpt2(), {{"pruned_heads", {{"0", {1}}}}}, {"pruned_heads"});
   expect_refused(small_gpt2(), {{"model_type", "gpt3"}}, {"'gpt3' is none of", "did you mean 'gpt2'?"});
   expect_refused(small_gpt2(), {{"architectures", {"GPT2DoubleHeadsModel"}}}, {"GPT2DoubleHeadsModel", "GPT2LMHeadModel"});
+  expect_refused(small_gpt2(), {{std::string(1'000'000, 'x'), 2}}, {"unknown key 'xxx"});  // at once, without a look for what was meant
   expect_error([] { make_model(json::array()); }, {"expected a JSON object"});
   expect_error([] { make_model({{"n_embd", 8}}); }, {"'model_type' is missing"});
 }

@@ -56,7 +56,7 @@ class Settings {
   // A size: 1 or more, and small enough that products of two are no trouble.
   std::int64_t size(std::string_view key, std::int64_t fallback);
   std::optional<std::int64_t> maybe_size(std::string_view key);
-  std::int64_t layers(std::string_view key, std::int64_t fallback);  // 0 … 10,000
+  std::int64_t layers(std::string_view key, std::int64_t fallback);  // 0 … 2,000
   // The activation of that name: gelu, gelu_new, gelu_pytorch_tanh, relu, silu, swish …; others are refused by name.
   Activation activation(std::string_view key, std::string_view fallback);
   Activation activation_named(std::string_view key, std::string_view name) const;  // the same where the name was read already
