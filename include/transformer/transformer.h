@@ -5,6 +5,7 @@
 #include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
 #include "transformer/core/tensor.h"          // Tensor
 #include "transformer/explain/picture.h"      // pictures of attention
+#include "transformer/generate/generate.h"    // generate: text that goes on from prompts, drawn or searched
 #include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
 #include "transformer/io/toml.h"              // configuration files that people write
 #include "transformer/models/classic.h"       // a model's folder: load_transformer, save_transformer
@@ -35,6 +36,7 @@
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
 #include "transformer/text/bleu.h"  // BLEU as sacreBLEU computes it
+#include "transformer/text/chat_template.h"  // a conversation as a chat model reads it
 #include "transformer/text/chrf.h"
 #include "transformer/train/metrics_log.h"  // metrics.jsonl, metrics.csv, TensorBoard
 #include "transformer/train/optimizer.h"    // Adam, AdamW, clipping

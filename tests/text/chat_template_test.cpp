@@ -109,6 +109,9 @@ TEST(ChatTemplate, HostileTemplatesAreBounded) {
   for (int i = 0; i < 100000; ++i) brackets += "[", minus += "-", nots += "not ";
   for (const std::string& source : {brackets, minus + "1 }}", nots + "1 }}"}) EXPECT_THROW(render(source), Error);
   expect_error([] { ChatTemplate(std::string(std::size_t{2} << 20, 'x')); }, {"bytes"});
+  Json nested = 1;
+  for (int i = 0; i < 1000; ++i) nested = Json::array({nested});
+  expect_error([&] { render("{{ x }}", {{"x", nested}}); }, {"levels deep"});
 }
 
 TEST(ChatTemplate, AnyBytesAreNoMoreThanAnError) {

@@ -47,7 +47,8 @@ Value Value::dict(Items items) {
   return out;
 }
 
-Value Value::of(const nlohmann::ordered_json& json) {
+Value Value::of(const nlohmann::ordered_json& json, int level) {
+  if (level > deepest_value) fail("value", "lists and objects are more than {} levels deep", deepest_value);
   switch (json.type()) {
     case nlohmann::json::value_t::null: return None{};
     case nlohmann::json::value_t::boolean: return json.get<bool>();
@@ -59,14 +60,14 @@ Value Value::of(const nlohmann::ordered_json& json) {
     case nlohmann::json::value_t::string: return json.get_ref<const std::string&>();
     case nlohmann::json::value_t::array: {
       List items;
-      for (const auto& item : json) items.push_back(of(item));
+      for (const auto& item : json) items.push_back(of(item, level + 1));
       return list(std::move(items));
     }
     case nlohmann::json::value_t::object: {
       // Its keys are distinct: no search for equal ones.
       auto mapping = std::make_shared<Mapping>();
       for (const auto& [key, value] : json.items()) {
-        const auto& [k, v] = mapping->items.emplace_back(Value(key), of(value));
+        const auto& [k, v] = mapping->items.emplace_back(Value(key), of(value, level + 1));
         mapping->extent.add(k), mapping->extent.add(v);
       }
       Value out;

@@ -82,7 +82,7 @@ class Value {
   // Error when they are too deep or too large, or hold a namespace or a loop (which could then hold themselves).
   static Value list(List items, bool tuple = false);
   static Value dict(Items items);  // of equal keys the last value counts, at the place of the first
-  static Value of(const nlohmann::ordered_json& json);
+  static Value of(const nlohmann::ordered_json& json, int level = 0);
 
   template <class T>
   const T* get() const {
