@@ -269,7 +269,7 @@ TokenizerPtr load_bert(const fs::path& path, const Habits& habits) {
 // SentencePiece with the habits of T5 (</s> behind a text, <extra_id_0> … for its gaps) or of LLaMA (<s> before it).
 TokenizerPtr load_family(const fs::path& path, const Habits& habits) {
   const bool t5 = habits.is("t5");
-  if (!t5 && !habits.is("llama") && !habits.is("mistral")) return load_sentencepiece(path);
+  if (!t5 && !habits.is("llama") && !habits.is("mistral")) return load_tokenizer(path);  // no family with habits
   return in_file(path, [&] {
     Pipeline parts;
     std::string bytes = read_file(path);
