@@ -11,7 +11,7 @@ namespace {
 
 class PipelineTokenizer final : public Tokenizer {
  public:
-  explicit PipelineTokenizer(Pipeline pipeline) : Tokenizer(pipeline.special), parts_(std::move(pipeline)) {}
+  explicit PipelineTokenizer(Pipeline pipeline) : Tokenizer(pipeline.special), parts_(std::move(pipeline)) { check_surroundings(); }
 
   std::string_view kind() const override { return "huggingface"; }
   std::int64_t size() const override { return std::max(parts_.model->vocabulary().size(), parts_.added.vocabulary().size()); }
@@ -30,6 +30,16 @@ class PipelineTokenizer final : public Tokenizer {
   }
 
  private:
+  // What is put around one text or two must be in the vocabulary: its ids come from the file too.
+  void check_surroundings() const {
+    if (parts_.post_processor == nullptr) return;
+    for (const std::size_t texts : {1, 2})
+      for (const EncodedPart& part : parts_.post_processor->process(std::vector<EncodedPart>(texts), true))
+        for (std::size_t i = 0; i < part.encoding.size(); ++i)
+          if (const std::int32_t id = part.encoding.ids[i]; id < 0 || id >= size())
+            fail("post_processor", "'{}' has the id {}, but the vocabulary has {} tokens", part.encoding.tokens[i], id, size());
+  }
+
   static void write(const std::filesystem::path& path, const std::string& bytes) {
     AtomicFile file(path);
     file.write(bytes);

@@ -167,6 +167,7 @@ class Template final : public PostProcessor {
         if (special_tokens) out.push_back(special_part(step.special, step.type));
         continue;
       }
+      if (static_cast<std::size_t>(step.text) >= parts.size()) fail("TemplateProcessing", "the processors before it leave no text");
       out.push_back(parts[static_cast<std::size_t>(step.text)]);
       set_type(out.back().encoding, step.type);
     }

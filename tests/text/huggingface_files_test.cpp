@@ -229,6 +229,18 @@ TEST(HuggingFaceFiles, UnknownPartsAreRefusedByName) {
   refuses({{"model", {{"type", "Unigram"}, {"vocab", json::array({json::array({"a", 0.0})})}, {"unk_id", 7}}}}, {"unk_id is 7"});
   refuses({{"added_tokens", {{{"id", 9}, {"content", "a"}}}}}, {"added_tokens", "'a'", "9", "1"});
   refuses({{"added_tokens", {{{"id", 900'000'000}, {"content", "x"}}}}}, {"900000000", "damaged"});
+  const auto frame = [](std::int64_t id) -> json {
+    return {{"type", "TemplateProcessing"},
+            {"single", {{{"SpecialToken", {{"id", "<e>"}, {"type_id", 0}}}}}},
+            {"pair", json::array()},
+            {"special_tokens", {{"<e>", {{"id", "<e>"}, {"ids", {id}}, {"tokens", {"<e>"}}}}}}};
+  };
+  refuses({{"post_processor", frame(1'000'000)}}, {"post_processor", "'<e>'", "1000000"});
+  refuses({{"post_processor", frame(-1)}}, {"post_processor", "'<e>'", "-1"});
+  json text = frame(0), nothing = frame(0);
+  text["single"] = {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}};
+  nothing["single"] = json::array();
+  refuses({{"post_processor", {{"type", "Sequence"}, {"processors", {nothing, text}}}}}, {"leave no text"});
   refuses({{"surprise", 1}}, {"'surprise'"});
   json deep = {{"type", "Lowercase"}};
   for (int i = 0; i < 100; ++i) deep = {{"type", "Sequence"}, {"normalizers", {deep}}};
