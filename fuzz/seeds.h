@@ -1,0 +1,40 @@
+#pragma once
+// Inputs to begin with: small files of tests/golden, cut down where they are large, and the files of fuzz/seeds/TARGET.
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace transformer::fuzz {
+
+std::vector<std::string> safetensors_seeds();
+std::vector<std::string> index_seeds();
+std::vector<std::string> config_seeds();
+std::vector<std::string> generation_seeds();
+std::vector<std::string> toml_seeds();
+std::vector<std::string> tokenizer_seeds();
+std::vector<std::string> vocabulary_seeds();
+std::vector<std::string> chat_seeds();
+std::vector<std::string> processor_seeds();
+std::vector<std::string> image_seeds();
+
+// The bytes of a safetensors file with tensors of these names, two numbers each.
+std::string small_safetensors(const std::vector<std::string>& names);
+
+// Several files in one input: each begins with a line "=== NAME". Names that are not in the list are left out.
+inline constexpr std::array vocabulary_files{"vocab.json",
+                                             "merges.txt",
+                                             "vocab.txt",
+                                             "tokenizer.model",
+                                             "spiece.model",
+                                             "source.spm",
+                                             "target.spm",
+                                             "tokenizer_config.json",
+                                             "special_tokens_map.json",
+                                             "added_tokens.json",
+                                             "config.json"};
+std::vector<std::pair<std::string, std::string>> split_files(std::string_view input);
+
+}  // namespace transformer::fuzz

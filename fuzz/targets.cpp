@@ -1,0 +1,243 @@
+#include "targets.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "seeds.h"
+#include "transformer/generate/generation_config.h"
+#include "transformer/io/checkpoint.h"
+#include "transformer/io/json.h"
+#include "transformer/io/toml.h"
+#include "transformer/models/model.h"
+#include "transformer/text/chat_template.h"
+#include "transformer/text/tokenizer.h"
+#include "transformer/text/utf8.h"
+#include "transformer/vision/processor.h"
+
+namespace transformer::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string message;
+
+// Runs `body`; only an Error is caught.
+template <class Body>
+int guarded(Body&& body) {
+  message.clear();
+  try {
+    body();
+  } catch (const Error& e) {
+    message = e.what();
+  }
+  return 0;
+}
+
+std::string_view text_of(const std::uint8_t* data, std::size_t size) { return {reinterpret_cast<const char*>(data), size}; }
+
+[[noreturn]] void broken(const std::string& what) { throw std::logic_error(what); }
+
+// A folder of this process, in memory where the system has that.
+class Scratch {
+ public:
+  Scratch() {
+    const fs::path memory = "/dev/shm";
+    std::string name = ((fs::is_directory(memory) ? memory : fs::temp_directory_path()) / "transformer-fuzz-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) broken("cannot make " + name);
+    path_ = name;
+  }
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  const fs::path& path() const { return path_; }
+  fs::path write(const std::string& name, std::string_view bytes) const {
+    std::ofstream(path_ / name, std::ios::binary) << bytes;
+    return path_ / name;
+  }
+
+ private:
+  fs::path path_;
+};
+
+// Reads every byte, so that one outside the file is noticed.
+void touch(const Tensor& t) {
+  const auto bytes = static_cast<std::size_t>(t.numel() * size_of(t.dtype()));
+  std::uint8_t sum = 0;
+  for (std::size_t i = 0; i < bytes; ++i) sum ^= std::to_integer<std::uint8_t>(t.raw()[i]);
+  volatile std::uint8_t kept = sum;
+  static_cast<void>(kept);
+}
+
+const std::vector<std::string>& texts() {
+  static const std::vector<std::string> list{"", "Hello, world!  It's 3.14 <s>[MASK]</s>\n",
+                                             "나는 학교에 간다\u00a0\u2581x\U0001F600e\u0301\r\n\t\x01",
+                                             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa the the"};
+  return list;
+}
+
+void use(const Tokenizer& tokenizer) {
+  std::vector<std::int32_t> ids;
+  for (const std::string& text : texts()) {
+    const Encoding encoding = tokenizer.tokenize(text);
+    for (const TokenPlace& place : encoding.places)
+      if (place.begin < 0 || place.begin > place.end || place.end > static_cast<std::int64_t>(text.size()))
+        broken("a place outside the text");
+    ids.insert(ids.end(), encoding.ids.begin(), encoding.ids.end());
+    tokenizer.encode(text);
+  }
+  tokenizer.tokenize_pair(texts()[1], texts()[2]);
+  for (const std::int32_t id : ids)
+    if (id < 0 || id >= tokenizer.size()) broken("an id outside the vocabulary");
+  for (std::int32_t id = 0; id < std::min<std::int64_t>(tokenizer.size(), 50); ++id) ids.push_back(id);
+  tokenizer.decode(ids, true);
+  const std::string all = tokenizer.decode(ids, false);
+  if (!is_valid_utf8(all)) broken("decoded text is not UTF-8");
+  for (const std::int32_t id : ids) tokenizer.piece(id);
+}
+
+}  // namespace
+
+const std::string& outcome() { return message; }
+
+int fuzz_safetensors(const std::uint8_t* data, std::size_t size) {
+  static const Scratch scratch;
+  return guarded([&] {
+    const SafetensorsFile file(scratch.write("model.safetensors", text_of(data, size)));
+    const Checkpoint files(file);
+    std::string refused;
+    for (const std::string& name : files.names()) {
+      static_cast<void>(files.shape(name));
+      try {
+        touch(files.tensor(name));
+      } catch (const Error& e) {  // a type that is known, but not computed with
+        refused = e.what();
+      }
+    }
+    message = refused;
+  });
+}
+
+int fuzz_index(const std::uint8_t* data, std::size_t size) {
+  static const Scratch scratch;
+  static const bool made = [] {
+    scratch.write("model-00001-of-00002.safetensors", small_safetensors({"a.weight", "a.bias"}));
+    scratch.write("model-00002-of-00002.safetensors", small_safetensors({"b.weight"}));
+    return true;
+  }();
+  static_cast<void>(made);
+  return guarded([&] {
+    scratch.write("model.safetensors.index.json", text_of(data, size));
+    const Checkpoint files(scratch.path());
+    for (const std::string& name : files.names()) touch(files.tensor(name));
+  });
+}
+
+int fuzz_config(const std::uint8_t* data, std::size_t size) {
+  return guarded([&] {
+    const nlohmann::json config = parse_json(text_of(data, size), "config.json");
+    const std::unique_ptr<Model> model = make_model(config);
+    for (const NamedParameter& p : model->parameters())
+      if (p.parameter->tensor.defined()) broken(p.name + " has memory");
+    for (const Binding& b : model->bindings())
+      if (b.shape().numel() < 0) broken(b.theirs + " has a negative size");
+    static_cast<void>(model->load_rules());
+    static_cast<void>(generation_config_of_model(config));
+  });
+}
+
+int fuzz_generation(const std::uint8_t* data, std::size_t size) {
+  return guarded([&] {
+    const GenerationConfig config = read_generation_config(parse_json(text_of(data, size), "generation_config.json"));
+    if (to_json(read_generation_config(generation_json(config))) != to_json(config)) broken("written and read again it differs");
+    check(config);
+  });
+}
+
+int fuzz_toml(const std::uint8_t* data, std::size_t size) {
+  return guarded([&] {
+    const nlohmann::json value = parse_toml(text_of(data, size), "settings.toml");
+    if (parse_toml(to_toml(value), "written.toml") != value) broken("written and read again it differs");
+  });
+}
+
+int fuzz_tokenizer(const std::uint8_t* data, std::size_t size) {
+  return guarded([&] { use(*parse_tokenizer(text_of(data, size))); });
+}
+
+int fuzz_vocabulary(const std::uint8_t* data, std::size_t size) {
+  static const Scratch scratch;
+  return guarded([&] {
+    // The files' contents, with a line of "=== NAME" before each.
+    std::error_code ignored;
+    for (const char* name : vocabulary_files) fs::remove(scratch.path() / name, ignored);
+    for (const auto& [name, bytes] : split_files(text_of(data, size))) scratch.write(name, bytes);
+    use(*load_tokenizer(scratch.path()));
+  });
+}
+
+int fuzz_chat(const std::uint8_t* data, std::size_t size) {
+  static const nlohmann::ordered_json messages = nlohmann::ordered_json::parse(R"([
+      {"role": "system", "content": "Be brief."},
+      {"role": "user", "content": [{"type": "text", "text": "Hi <b>"}]},
+      {"role": "assistant", "content": null, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"x": 1}}}]},
+      {"role": "tool", "content": "2.5", "name": "f"}, {"role": "user", "content": "나는"}])");
+  static const nlohmann::ordered_json tools = nlohmann::ordered_json::parse(
+      R"([{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}}])");
+  return guarded([&] {
+    ChatTemplate chat{std::string(text_of(data, size))};
+    chat.set_special_tokens({{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+    const std::tm now{.tm_mday = 1, .tm_mon = 1, .tm_year = 124};
+    static_cast<void>(chat.render({{"user", "Hello"}, {"assistant", "Hi"}, {"user", "?"}}, {.add_generation_prompt = true, .now = now}));
+    static_cast<void>(chat.render_json(messages, {.tools = tools, .now = now}));
+  });
+}
+
+int fuzz_processor(const std::uint8_t* data, std::size_t size) {
+  return guarded([&] {
+    const ImageProcessor processor = ImageProcessor::from_json(parse_json(text_of(data, size), "preprocessor_config.json"));
+    const ImageProcessorConfig& c = processor.config();
+    const auto sides = [](const ImageProcessorConfig::Size& s) { return std::max({s.height, s.width, s.shortest_edge}); };
+    if ((c.resize && sides(*c.resize) > 64) || (c.crop && sides(*c.crop) > 64)) return;  // such sizes are no fault, but slow
+    Image image{.height = 5, .width = 7};
+    image.pixels.resize(5 * 7 * 3);
+    static_cast<void>(processor.shape(image));
+  });
+}
+
+int fuzz_image(const std::uint8_t* data, std::size_t size) {
+  return guarded([&] {
+    const Image image = decode_image(text_of(data, size), "image");
+    if (image.pixels.size() != static_cast<std::size_t>(image.height * image.width * image.channels)) broken("pixels are missing");
+  });
+}
+
+const std::vector<Target>& targets() {
+  static const std::vector<Target> all{
+      {"safetensors", fuzz_safetensors, safetensors_seeds, Format::safetensors},
+      {"index", fuzz_index, index_seeds},
+      {"config", fuzz_config, config_seeds, Format::text, std::size_t{64} << 20},
+      {"generation", fuzz_generation, generation_seeds},
+      {"toml", fuzz_toml, toml_seeds},
+      {"tokenizer", fuzz_tokenizer, tokenizer_seeds},
+      {"vocabulary", fuzz_vocabulary, vocabulary_seeds},
+      {"chat", fuzz_chat, chat_seeds, Format::text, std::size_t{384} << 20},  // as many steps as a template may take
+      {"processor", fuzz_processor, processor_seeds},
+      {"image", fuzz_image, image_seeds, Format::binary},
+  };
+  return all;
+}
+
+const Target* find_target(std::string_view name) {
+  const auto it = std::find_if(targets().begin(), targets().end(), [&](const Target& t) { return t.name == name; });
+  return it == targets().end() ? nullptr : &*it;
+}
+
+}  // namespace transformer::fuzz
