@@ -5,8 +5,12 @@
 #include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
 #include "transformer/core/tensor.h"          // Tensor
 #include "transformer/explain/picture.h"      // pictures of attention
+#include "transformer/generate/classifier.h"  // labels of texts and images
+#include "transformer/generate/embedder.h"    // vectors of texts
 #include "transformer/generate/generate.h"    // generate: text that goes on from prompts, drawn or searched
+#include "transformer/generate/generator.h"   // a model's folder that generates text, whatever its family
 #include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
+#include "transformer/io/npy.h"               // files for NumPy
 #include "transformer/io/toml.h"              // configuration files that people write
 #include "transformer/models/classic.h"       // a model's folder: load_transformer, save_transformer
 #include "transformer/models/marian.h"        // the original's settings as a Marian model
@@ -35,7 +39,7 @@
 #include "transformer/ops/rope.h"
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
-#include "transformer/text/bleu.h"  // BLEU as sacreBLEU computes it
+#include "transformer/text/bleu.h"           // BLEU as sacreBLEU computes it
 #include "transformer/text/chat_template.h"  // a conversation as a chat model reads it
 #include "transformer/text/chrf.h"
 #include "transformer/train/metrics_log.h"  // metrics.jsonl, metrics.csv, TensorBoard

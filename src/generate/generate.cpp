@@ -35,8 +35,8 @@ namespace {
 // The text of one sequence as it comes.
 class SequenceText {
  public:
-  SequenceText(const GenerateOptions& options, const std::vector<std::string>& stops)
-      : stream_(options.text ? options.text() : TextStream{}), stop_(stops) {}
+  SequenceText(const GenerateOptions& options, std::size_t prompt, const std::vector<std::string>& stops)
+      : stream_(options.text ? options.text(prompt) : TextStream{}), stop_(stops) {}
 
   // The part that can be shown after this token.
   std::string push(std::int32_t id, bool is_end, bool is_last) {
@@ -126,7 +126,7 @@ class Call {
   }
 
   SequenceText& text_of(std::size_t prompt, std::size_t sequence) {
-    return texts_.try_emplace({prompt, sequence}, options_, config_.stop_strings).first->second;
+    return texts_.try_emplace({prompt, sequence}, options_, prompt, config_.stop_strings).first->second;
   }
 
   // True when the sequence stops here.

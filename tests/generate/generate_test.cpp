@@ -144,7 +144,7 @@ std::vector<Ids> ids_of(const std::vector<Generated>& found) {
 }
 
 // Words of one letter: token 4 is "a".
-TextStream letters() {
+TextStream letters(std::size_t) {
   return [](std::int32_t id) { return id < 0 ? std::string() : std::string(1, static_cast<char>('a' + id - 4)); };
 }
 

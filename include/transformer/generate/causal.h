@@ -4,7 +4,8 @@
 //
 //   auto model = load_model(ctx, "gpt2");
 //   CausalModel view(dynamic_cast<const TextModel&>(*model));
-//   auto found = generate(ctx, view, {{15496, 11}}, {.max_new_tokens = 20});
+//   std::vector<std::vector<std::int32_t>> prompts{{15496, 11}};
+//   auto found = generate(ctx, view, prompts, {.max_new_tokens = 20});
 
 #include "transformer/generate/decoder.h"
 #include "transformer/models/text.h"

@@ -41,6 +41,10 @@ struct LineOptions {
   }
 };
 
+// The special tokens of a target as the model in that folder has them: generation_config.json, or config.json, wins over its
+// tokenizer.
+SpecialTokens target_tokens(const Tokenizer& tokenizer, const std::filesystem::path& folder);
+
 class Translator {
  public:
   // Error when the tokenizers do not fit the model's vocabularies.

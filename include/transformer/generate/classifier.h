@@ -1,0 +1,76 @@
+#pragma once
+// A model that tells what a text or an image is, or each token of a text.
+//
+//   Context ctx;
+//   Classifier classifier = Classifier::load(ctx, "distilbert-sst2");
+//   std::vector<std::string> texts{"A great film.", "A waste of time."};
+//   auto labels = classifier.texts(ctx, texts);
+//   fmt::print("{} {}\n", labels[0][0].name, labels[0][0].score);
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transformer/generate/text_report.h"
+#include "transformer/models/model.h"
+#include "transformer/text/tokenizer.h"
+#include "transformer/vision/processor.h"
+
+namespace transformer {
+
+struct Label {
+  std::int64_t id = 0;
+  std::string name = {};  // of id2label
+  // Its probability: among all classes, or, where a sample may have several labels, on its own. For regression the value itself.
+  float score = 0.0F;
+};
+
+// The labels of a token, and where it stands in its text.
+struct TokenLabels {
+  std::string token = {};
+  TokenPlace place = {};
+  std::vector<Label> labels = {};
+};
+
+struct ClassifyOptions {
+  std::int64_t top_k = 1;            // labels given, best first; 0: all
+  std::int64_t batch_tokens = 4096;  // of texts that are computed together
+  std::int64_t batch_images = 16;    // that are
+  TextReport* report = nullptr;      // what was odd about the texts
+};
+
+class Classifier {
+ public:
+  enum class Kind : std::uint8_t { texts, tokens, images };
+
+  // A folder with a …ForSequenceClassification and its tokenizer, a …ForTokenClassification and its tokenizer, or a
+  // …ForImageClassification and its preprocessor_config.json. Error for other models says what they are for.
+  static Classifier load(Context& ctx, const std::filesystem::path& folder);
+
+  Kind kind() const { return kind_; }
+  const std::vector<std::string>& names() const { return names_; }  // of the classes
+
+  // The labels of each, best first, in the order they were given. Each is for its kind: Error otherwise.
+  std::vector<std::vector<Label>> texts(Context& ctx, std::span<const std::string> texts, const ClassifyOptions& options = {}) const;
+  std::vector<std::vector<TokenLabels>> tokens(Context& ctx, std::span<const std::string> texts, const ClassifyOptions& options = {}) const;
+  std::vector<std::vector<Label>> images(Context& ctx, std::span<const Image> images, const ClassifyOptions& options = {}) const;
+
+ private:
+  enum class Score : std::uint8_t { softmax, sigmoid, value };
+  Classifier() = default;
+  void check(Kind asked) const;
+  std::vector<Label> best(std::span<const float> logits, std::int64_t count) const;
+
+  std::shared_ptr<const Model> model_;
+  Kind kind_ = Kind::texts;
+  Score score_ = Score::softmax;
+  std::vector<std::string> names_;
+  TokenizerPtr tokenizer_;                   // of texts
+  std::int32_t padding_ = 0;                 // what fills short texts
+  std::optional<ImageProcessor> processor_;  // of images
+};
+
+}  // namespace transformer

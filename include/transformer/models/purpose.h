@@ -1,0 +1,16 @@
+#pragma once
+// What a model is made for, so that a command that cannot use it can say which one can.
+
+#include <string>
+
+#include "transformer/models/model.h"
+
+namespace transformer {
+
+// "it classifies text: see 'transformer classify'"
+std::string purpose_of(const Model& model);
+
+// The name of the model's class in Hugging Face Transformers, or its model_type where config.json has none.
+std::string architecture_of(const Model& model);
+
+}  // namespace transformer

@@ -1,0 +1,103 @@
+#include "transformer/generate/embedder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "generate/loop.h"
+#include "generate/sentence_modules.h"
+#include "generate/text_reader.h"
+#include "transformer/core/error.h"
+#include "transformer/models/purpose.h"
+#include "transformer/models/seq2seq.h"
+#include "transformer/models/text.h"
+#include "transformer/ops/shape.h"
+
+namespace transformer {
+
+Embedder Embedder::load(Context& ctx, const std::filesystem::path& folder) {
+  Embedder e;
+  e.model_ = load_model(ctx, folder, {.dtype = ctx.precision()});
+  const auto* text = dynamic_cast<const TextModel*>(e.model_.get());
+  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(e.model_.get());
+  if (text == nullptr && seq2seq == nullptr)
+    fail(folder.string(), "{} does not read text; {}", architecture_of(*e.model_), purpose_of(*e.model_));
+  e.size_ = text != nullptr ? text->text().stack.d_model : seq2seq->network.encoder.stack.config.d_model;
+  e.tokenizer_ = tokenizer_of(folder);
+  if (seq2seq != nullptr && e.tokenizer_->kind() != "huggingface") e.end_ = e.tokenizer_->eos();
+  const SentenceModules modules = read_sentence_modules(folder);
+  e.defaults_ = modules.options;
+  const std::int64_t possible = longest_text(*e.model_);
+  e.longest_ = modules.longest > 0 && possible > 0 ? std::min(modules.longest, possible) : std::max(modules.longest, possible);
+  if (e.end_ >= 0 && e.longest_ > 0) --e.longest_;
+  return e;
+}
+
+Tensor Embedder::hidden(Context& ctx, const std::vector<std::int64_t>& ids, const Sequences& sequences) const {
+  const Tensor packed = Tensor::from<std::int64_t>(ctx, {sequences.total()}, ids);
+  const auto* text = dynamic_cast<const TextModel*>(model_.get());
+  if (text == nullptr) return cast(ctx, dynamic_cast<const Seq2SeqModel&>(*model_).network.encoder(ctx, packed, sequences), DType::float32);
+  TextInput input{.ids = packed, .sequences = sequences};
+  if (const TextConfig& c = text->text(); c.positions_skip_padding) {  // RoBERTa counts what is not padding
+    std::vector<std::int32_t> places;
+    for (std::int64_t s = 0; s < sequences.count(); ++s)
+      for (std::int64_t i = 0, seen = 0; i < sequences.length(s); ++i) {
+        const bool real = ids[static_cast<std::size_t>(sequences.begin(s) + i)] != c.padding;
+        places.push_back(static_cast<std::int32_t>(c.position_offset - 1 + (real ? ++seen : 0)));
+      }
+    input.positions = Tensor::from<std::int32_t>(ctx, {sequences.total()}, places);
+    input.longest = sequences.longest() + c.position_offset;
+  }
+  return cast(ctx, text->hidden(ctx, input), DType::float32);
+}
+
+Tensor Embedder::pooled(Context& ctx, const Tensor& ids, const Tensor& mask) const {
+  const NamedTensors out = model_->run(ctx, {{"input_ids", ids}, {"attention_mask", mask}});
+  const auto found = out.find("pooler_output");
+  if (found == out.end()) fail("embed", "{} has no pooler: choose mean or cls", architecture_of(*model_));
+  return cast(ctx, found->second, DType::float32);
+}
+
+Tensor Embedder::embed(Context& ctx, std::span<const std::string> texts, const EmbedOptions& options) const {
+  const Inference inference(ctx);
+  const std::vector<Encoding> all = TextReader(tokenizer_, longest_).read(ctx, texts, options.report);
+  std::vector<float> vectors(texts.size() * static_cast<std::size_t>(size_), 0.0F);
+  for (const std::vector<std::size_t>& batch : text_batches(all, options.batch_tokens)) {
+    std::vector<std::int64_t> ids, lengths;
+    for (std::size_t i : batch) {
+      ids.insert(ids.end(), all[i].ids.begin(), all[i].ids.end());
+      if (end_ >= 0) ids.push_back(end_);
+      lengths.push_back(static_cast<std::int64_t>(all[i].size()) + (end_ >= 0 ? 1 : 0));
+    }
+    const Sequences sequences(lengths);
+    const bool pooler = options.pooling == Pooling::pooler;
+    Tensor x;
+    if (pooler) {
+      const PaddedTexts in = padded_texts(ctx, all, batch, 0);
+      x = pooled(ctx, in.ids, in.mask);
+    } else {
+      x = hidden(ctx, ids, sequences);
+    }
+    const std::vector<float> values = x.to_vector<float>();
+    for (std::size_t row = 0; row < batch.size(); ++row) {
+      const auto text = static_cast<std::int64_t>(row);
+      const std::int64_t length = sequences.length(text);
+      // The rows of x whose mean it is.
+      std::int64_t first = pooler ? text : sequences.begin(text), count = 1;
+      if (options.pooling == Pooling::mean) count = length;
+      if (options.pooling == Pooling::last) first += length - 1;
+      float* to = vectors.data() + static_cast<std::int64_t>(batch[row]) * size_;
+      double norm = 0.0;
+      for (std::int64_t d = 0; d < size_; ++d) {
+        double sum = 0.0;
+        for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(values[static_cast<std::size_t>((first + i) * size_ + d)]);
+        to[d] = static_cast<float>(sum / static_cast<double>(count));
+        norm += static_cast<double>(to[d]) * static_cast<double>(to[d]);
+      }
+      if (options.normalize)
+        for (std::int64_t d = 0; d < size_; ++d) to[d] = static_cast<float>(static_cast<double>(to[d]) / std::max(std::sqrt(norm), 1e-12));
+    }
+  }
+  return Tensor::from<float>(ctx, {static_cast<std::int64_t>(texts.size()), size_}, vectors);
+}
+
+}  // namespace transformer

@@ -1,0 +1,157 @@
+#include "transformer/generate/generator.h"
+
+#include <charconv>
+
+#include "transformer/core/error.h"
+#include "transformer/generate/causal.h"
+#include "transformer/models/purpose.h"
+#include "transformer/models/seq2seq.h"
+
+namespace transformer {
+namespace {
+
+// The tokens of what is generated: those of generation_config.json, or else of the tokenizer, if there is one.
+SpecialTokens special_tokens(const GenerationConfig& config, const Tokenizer* tokenizer) {
+  SpecialTokens special = tokenizer != nullptr ? tokenizer->special_tokens() : SpecialTokens{.pad = -1, .unk = -1, .bos = -1, .eos = -1};
+  if (config.bos_token_id) special.bos = *config.bos_token_id;
+  if (config.decoder_start_token_id) special.bos = *config.decoder_start_token_id;
+  if (!config.eos_token_id.empty()) special.eos = config.eos_token_id.front();
+  if (config.pad_token_id) special.pad = *config.pad_token_id;
+  return special;
+}
+
+// What tokens say in the middle of a text. A prompt of a decoder is text that goes on: what the tokenizer does at the beginning
+// of a text, such as dropping a space, it must not do again.
+class Continuation {
+ public:
+  Continuation(const TokenizerPtr& tokenizer, std::span<const std::int32_t> prompt) : stream_(tokenizer) {
+    std::vector<std::int32_t> known;
+    for (std::int32_t id : prompt)
+      if (id >= 0 && id < tokenizer->size()) known.push_back(id);
+    for (std::int32_t id : known) shown_ += stream_.push(id).size();
+    before_ = tokenizer->decode(known);
+  }
+
+  std::string next(std::int32_t id) {
+    std::string text = id < 0 ? stream_.finish() : stream_.push(id);
+    // What of the prompt was held back comes now.
+    if (shown_ < before_.size() && !text.empty()) {
+      const std::string_view rest = std::string_view(before_).substr(shown_);
+      if (text.starts_with(rest)) text.erase(0, rest.size());
+      shown_ = before_.size();
+    }
+    return text;
+  }
+
+ private:
+  StreamDecoder stream_;
+  std::string before_;     // the prompt's text
+  std::size_t shown_ = 0;  // of it, in bytes
+};
+
+}  // namespace
+
+GenerationConfig with_wishes(GenerationConfig config, const GenerationWishes& w) {
+  auto set = [](auto& field, const auto& wish) {
+    if (wish) field = *wish;
+  };
+  set(config.max_new_tokens, w.max_new_tokens);
+  set(config.min_new_tokens, w.min_new_tokens);
+  set(config.temperature, w.temperature);
+  set(config.top_k, w.top_k);
+  set(config.top_p, w.top_p);
+  set(config.min_p, w.min_p);
+  set(config.repetition_penalty, w.repetition_penalty);
+  set(config.no_repeat_ngram_size, w.no_repeat_ngram_size);
+  set(config.num_beams, w.beam);
+  set(config.length_penalty, w.length_penalty);
+  set(config.num_return_sequences, w.num_return_sequences);
+  if (!w.stop.empty()) config.stop_strings = w.stop;
+  const bool best = w.temperature && *w.temperature == 0.0;
+  const bool draw = !best && (w.temperature || w.top_k || w.top_p || w.min_p);
+  if (best || w.beam) config.do_sample = false;
+  if (draw) config.do_sample = true;
+  if ((best || draw) && !w.beam) config.num_beams = 1;
+  return config;
+}
+
+Generator load_generator(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options) {
+  Generator g;
+  const std::shared_ptr<const Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
+  g.weights_ = model;
+  const auto* text = dynamic_cast<const TextModel*>(model.get());
+  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
+  const bool generates = text != nullptr ? text->text().task == TextTask::causal_lm
+                                         : seq2seq != nullptr && purpose_of(*model).find("generate") != std::string::npos;
+  if (!generates) fail(folder.string(), "{} does not generate text; {}", architecture_of(*model), purpose_of(*model));
+
+  g.encoder_ = seq2seq != nullptr;
+  g.config_ = load_generation_config(folder);
+  if (options.text) {
+    if (!has_tokenizers(folder))
+      fail(folder.string(),
+           "there is no tokenizer (tokenizer.json, tokenizer.model, vocab.json and merges.txt ...): put it there, or use token ids");
+    g.tokenizers_ = load_tokenizers(folder);
+    g.chat_ = ChatTemplate::load(folder);
+  }
+  const Tokenizer* target = g.tokenizers_.target.get();
+  const SpecialTokens special = special_tokens(g.config_, target);
+  if (g.config_.eos_token_id.empty() && special.eos >= 0) g.config_.eos_token_id = {special.eos};
+  const std::int64_t vocabulary = text != nullptr ? text->text().vocabulary : seq2seq->network.target_vocabulary();
+  const std::int64_t possible = target != nullptr ? std::min(target->size(), vocabulary) : vocabulary;
+  if (text != nullptr) {
+    g.view_ = std::make_shared<CausalModel>(*text, special, possible);
+  } else {
+    g.frames_ = g.tokenizers_.source == nullptr || g.tokenizers_.source->kind() == "huggingface";
+    g.view_ = std::make_shared<TranslationModel>(seq2seq->network, g.frames_ ? -1 : g.tokenizers_.source->eos(), special, possible);
+  }
+  return g;
+}
+
+const Tokenizer& Generator::source_tokenizer() const {
+  if (tokenizers_.source == nullptr) fail("generate", "this generator was opened without text: give token ids");
+  return *tokenizers_.source;
+}
+
+std::vector<std::int32_t> Generator::encode(std::string_view text) const {
+  const Tokenizer& tokenizer = source_tokenizer();
+  std::vector<std::int32_t> ids = frames_ ? tokenizer.tokenize(text).ids : tokenizer.encode(text);
+  if (ids.empty() && !encoder_ && view_->special().bos >= 0) ids = {view_->special().bos};
+  return ids;
+}
+
+std::vector<std::int32_t> Generator::encode_chat(const std::vector<ChatMessage>& messages, ChatOptions options) const {
+  const Tokenizer& tokenizer = source_tokenizer();
+  if (!chat_)
+    fail("chat", "the model has no chat template (chat_template.jinja, or chat_template in tokenizer_config.json): give it plain text");
+  options.add_generation_prompt = true;
+  return tokenizer.encode(chat_->render(messages, options));  // the template writes the special tokens itself
+}
+
+std::vector<std::vector<Generated>> Generator::generate(Context& ctx, std::span<const std::vector<std::int32_t>> prompts,
+                                                        const GenerationConfig& config, GenerateOptions options) const {
+  if (tokenizers_.target != nullptr && !options.text)
+    options.text = [this, prompts](std::size_t prompt) -> TextStream {
+      const std::span<const std::int32_t> before = encoder_ ? std::span<const std::int32_t>() : prompts[prompt];
+      const auto text = std::make_shared<Continuation>(tokenizers_.target, before);
+      return [text](std::int32_t id) { return text->next(id); };
+    };
+  return transformer::generate(ctx, *view_, prompts, config, options);
+}
+
+std::vector<std::int32_t> parse_ids(std::string_view text) {
+  std::vector<std::int32_t> ids;
+  for (std::size_t begin = 0; (begin = text.find_first_not_of(" \t\r\n", begin)) != std::string_view::npos;) {
+    const std::size_t end = std::min(text.size(), text.find_first_of(" \t\r\n", begin));
+    const std::string_view word = text.substr(begin, end - begin);
+    std::int32_t id = 0;
+    const auto read = std::from_chars(word.data(), word.data() + word.size(), id);
+    if (read.ec != std::errc() || read.ptr != word.data() + word.size())
+      fail("ids", "'{}' is not the number of a token: expected numbers with spaces between them", word);
+    ids.push_back(id);
+    begin = end;
+  }
+  return ids;
+}
+
+}  // namespace transformer

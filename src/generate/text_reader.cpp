@@ -1,0 +1,102 @@
+#include "generate/text_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "generate/loop.h"
+#include "transformer/core/error.h"
+#include "transformer/core/parallel.h"
+#include "transformer/models/seq2seq.h"
+#include "transformer/models/text.h"
+#include "transformer/text/tokenizer_pair.h"
+#include "transformer/text/utf8.h"
+
+namespace transformer {
+
+std::string TextReport::summary() const {
+  std::vector<std::string> parts;
+  if (invalid_utf8 > 0) parts.push_back(fmt::format("{} sequences of bytes that are not UTF-8 became U+FFFD", invalid_utf8));
+  if (truncated > 0) parts.push_back(fmt::format("of {} texts longer than the model takes only the beginning was read", truncated));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// Keeps the special tokens behind the text; true when something was left out.
+bool TextReader::cut(Encoding& e) const {
+  const auto longest = static_cast<std::size_t>(longest_);
+  if (longest_ <= 0 || e.size() <= longest) return false;
+  std::size_t behind = 0;
+  while (behind < longest && e.added[e.size() - 1 - behind] != 0) ++behind;
+  auto shorten = [&](auto& list) {
+    const auto from = list.begin() + static_cast<std::ptrdiff_t>(longest - behind);
+    list.erase(from, list.end() - static_cast<std::ptrdiff_t>(behind));
+  };
+  shorten(e.ids), shorten(e.tokens), shorten(e.places), shorten(e.type_ids), shorten(e.added);
+  return true;
+}
+
+void TextReader::fill(Encoding& e) const {
+  if (e.size() > 0) return;
+  const std::int32_t id = tokenizer_->bos() >= 0 ? tokenizer_->bos() : tokenizer_->eos();
+  if (id < 0) fail("tokenizer", "a text has no tokens, and the model has no start or end token to stand for it: leave empty texts out");
+  e = {{id}, {tokenizer_->piece(id)}, {TokenPlace{}}, {0}, {1}};
+}
+
+std::vector<Encoding> TextReader::read(Context& ctx, std::span<const std::string> texts, TextReport* report) const {
+  std::vector<Encoding> out(texts.size());
+  std::atomic<std::int64_t> invalid{0}, truncated{0};
+  parallel_for(ctx.threads(), static_cast<std::int64_t>(texts.size()), 16, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t replaced = 0, shortened = 0;
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      out[i] = tokenizer_->tokenize(is_valid_utf8(texts[i]) ? texts[i] : sanitize_utf8(texts[i], replaced));
+      shortened += cut(out[i]) ? 1 : 0;
+      fill(out[i]);
+    }
+    invalid += replaced, truncated += shortened;
+  });
+  if (report != nullptr) {
+    report->texts += static_cast<std::int64_t>(texts.size());
+    report->invalid_utf8 += invalid;
+    report->truncated += truncated;
+  }
+  return out;
+}
+
+std::vector<std::vector<std::size_t>> text_batches(const std::vector<Encoding>& texts, std::int64_t batch_tokens) {
+  std::vector<std::vector<std::int32_t>> ids;
+  for (const Encoding& e : texts) ids.push_back(e.ids);
+  return batches_by_length(ids, batch_tokens);
+}
+
+PaddedTexts padded_texts(Context& ctx, const std::vector<Encoding>& all, const std::vector<std::size_t>& chosen, std::int32_t padding) {
+  std::size_t longest = 0;
+  for (std::size_t i : chosen) longest = std::max(longest, all[i].size());
+  std::vector<std::int64_t> ids(chosen.size() * longest, padding), mask(ids.size(), 0);
+  for (std::size_t row = 0; row < chosen.size(); ++row) {
+    const auto& from = all[chosen[row]].ids;
+    std::copy(from.begin(), from.end(), ids.begin() + static_cast<std::ptrdiff_t>(row * longest));
+    std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(row * longest), from.size(), 1);
+  }
+  const Shape shape{static_cast<std::int64_t>(chosen.size()), static_cast<std::int64_t>(longest)};
+  return {Tensor::from<std::int64_t>(ctx, shape, ids), Tensor::from<std::int64_t>(ctx, shape, mask)};
+}
+
+TokenizerPtr tokenizer_of(const std::filesystem::path& folder) {
+  if (!has_tokenizers(folder))
+    fail(
+        folder.string(),
+        "there is no tokenizer (tokenizer.json, vocab.txt, vocab.json and merges.txt, tokenizer.model ...): put the model's own one there");
+  return load_tokenizers(folder).source;
+}
+
+std::int64_t longest_text(const Model& model) {
+  if (const auto* text = dynamic_cast<const TextModel*>(&model)) {
+    const TextConfig& c = text->text();
+    return c.positions > 0 ? c.positions - c.position_offset : 0;
+  }
+  if (const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(&model)) return seq2seq->network.encoder.max_length();
+  return 0;
+}
+
+}  // namespace transformer

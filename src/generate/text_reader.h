@@ -1,0 +1,46 @@
+#pragma once
+// Texts as an encoder reads them: tokenised with the special tokens of the model, cut to what it takes, in batches of similar
+// length.
+
+#include <filesystem>
+#include <span>
+
+#include "transformer/core/context.h"
+#include "transformer/generate/text_report.h"
+#include "transformer/models/model.h"
+#include "transformer/text/tokenizer.h"
+
+namespace transformer {
+
+class TextReader {
+ public:
+  // longest: tokens that a text may have; 0: any number.
+  TextReader(TokenizerPtr tokenizer, std::int64_t longest) : tokenizer_(std::move(tokenizer)), longest_(longest) {}
+
+  // Of a text that is too long the end is left out, the special tokens behind it stay. A text without tokens is the model's
+  // start or end token, where it has one.
+  std::vector<Encoding> read(Context& ctx, std::span<const std::string> texts, TextReport* report) const;
+
+ private:
+  bool cut(Encoding& encoding) const;
+  void fill(Encoding& encoding) const;
+
+  TokenizerPtr tokenizer_;
+  std::int64_t longest_;
+};
+
+// Indices of texts that are computed together: about this many tokens.
+std::vector<std::vector<std::size_t>> text_batches(const std::vector<Encoding>& texts, std::int64_t batch_tokens);
+
+// Those texts as a padded batch; `padding` is the id behind the short ones.
+struct PaddedTexts {
+  Tensor ids, mask;  // int64 [texts, longest]
+};
+PaddedTexts padded_texts(Context& ctx, const std::vector<Encoding>& texts, const std::vector<std::size_t>& chosen, std::int32_t padding);
+
+// The tokenizer of a folder; Error that says what to do when there is none.
+TokenizerPtr tokenizer_of(const std::filesystem::path& folder);
+// The most tokens that the positions of a model take; 0: any number.
+std::int64_t longest_text(const Model& model);
+
+}  // namespace transformer

@@ -1,0 +1,162 @@
+// Labels of texts, tokens and images: those of the model's logits, in the order of what was given.
+#include "transformer/generate/classifier.h"
+
+#include <cmath>
+
+#include "support/golden.h"
+#include "support/temporary_folder.h"
+#include "support/tiny_tokenizer.h"
+
+namespace transformer::test {
+namespace {
+
+// A model of the cases with a tokenizer that frames texts, and other settings.
+class Folder {
+ public:
+  explicit Folder(const std::string& name, const nlohmann::json& settings = nlohmann::json::object()) {
+    copy_with_tokenizer(golden_root() / name, path(), tiny_tokenizer(true));
+    nlohmann::json config = read_json(path() / "config.json");
+    config.update(settings);
+    write_json(path() / "config.json", config);
+  }
+  std::filesystem::path path() const { return folder_ / "model"; }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+const std::vector<std::string> texts{"a short one", "a much longer text than the first one was", "", "x", "the end"};
+
+// What the model gives for one text alone.
+std::vector<float> logits_of(Context& ctx, const std::filesystem::path& folder, const std::string& text) {
+  const auto model = load_model(ctx, folder);
+  const NoGradients no_gradients(ctx);
+  std::vector<std::int64_t> ids{1};
+  for (char c : text) ids.push_back(tiny_id(c));
+  ids.push_back(2);
+  return model->run(ctx, {{"input_ids", Tensor::from<std::int64_t>(ctx, {1, std::ssize(ids)}, ids)}}).at("logits").to_vector<float>();
+}
+
+double probability(const std::vector<float>& logits, std::int64_t label) {
+  double sum = 0.0;
+  for (float l : logits) sum += std::exp(static_cast<double>(l));
+  return std::exp(static_cast<double>(logits[static_cast<std::size_t>(label)])) / sum;
+}
+
+std::string message_of(const auto& call) {
+  try {
+    call();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "no Error";
+}
+
+}  // namespace
+
+TEST(Classifier, GivesTheProbabilitiesOfEveryTextInOrder) {
+  for (const char* name : {"bert-cls", "roberta-cls", "distilbert-cls"}) {
+    const Folder folder(name, {{"id2label", {{"0", "bad"}, {"1", "good"}, {"2", "fair"}}}});
+    Context ctx;
+    const Classifier classifier = Classifier::load(ctx, folder.path());
+    EXPECT_EQ(classifier.names(), (std::vector<std::string>{"bad", "good", "fair"}));
+    const auto all = classifier.texts(ctx, texts, {.top_k = 0, .batch_tokens = 40});
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::vector<float> logits = logits_of(ctx, folder.path(), texts[i]);
+      ASSERT_EQ(all[i].size(), 3U);
+      for (const Label& label : all[i]) {
+        EXPECT_NEAR(label.score, probability(logits, label.id), 1e-5) << name << " " << i;
+        EXPECT_EQ(label.name, classifier.names()[static_cast<std::size_t>(label.id)]);
+      }
+      EXPECT_TRUE(all[i][0].score >= all[i][1].score && all[i][1].score >= all[i][2].score);
+      EXPECT_EQ(classifier.texts(ctx, std::span(&texts[i], 1))[0][0].id, all[i][0].id);
+    }
+  }
+}
+
+// As Hugging Face's pipeline for text classification decides.
+TEST(Classifier, TheProblemSaysWhatAScoreIs) {
+  Context ctx;
+  const std::string text = "some text";
+  const Folder several("bert-cls", {{"problem_type", "multi_label_classification"}});
+  const auto labels = Classifier::load(ctx, several.path()).texts(ctx, std::span(&text, 1), {.top_k = 0})[0];
+  const std::vector<float> logits = logits_of(ctx, several.path(), text);
+  for (const Label& l : labels) EXPECT_NEAR(l.score, 1.0 / (1.0 + std::exp(-logits[static_cast<std::size_t>(l.id)])), 1e-5);
+  const Folder value("bert-cls", {{"problem_type", "regression"}});
+  const auto values = Classifier::load(ctx, value.path()).texts(ctx, std::span(&text, 1), {.top_k = 0})[0];
+  for (const Label& l : values) EXPECT_NEAR(l.score, logits[static_cast<std::size_t>(l.id)], 1e-5);
+}
+
+TEST(Classifier, ATextThatIsTooLongIsCutBeforeItsEndToken) {
+  const Folder folder("distilbert-cls");
+  Context ctx;
+  const std::int64_t longest = read_json(folder.path() / "config.json").at("max_position_embeddings");
+  const Classifier classifier = Classifier::load(ctx, folder.path());
+  TextReport report;
+  const std::vector<std::string> two{std::string(static_cast<std::size_t>(longest) + 50, 'x'), "short \xff"};
+  const auto found = classifier.texts(ctx, two, {.top_k = 0, .report = &report});
+  const std::vector<float> logits = logits_of(ctx, folder.path(), std::string(static_cast<std::size_t>(longest) - 2, 'x'));
+  for (const Label& l : found[0]) EXPECT_NEAR(l.score, probability(logits, l.id), 1e-5);
+  EXPECT_EQ(report.truncated, 1);
+  EXPECT_EQ(report.invalid_utf8, 1);
+  EXPECT_NE(report.summary().find("1 texts longer"), std::string::npos) << report.summary();
+}
+
+TEST(Classifier, LabelsTokensWithTheirPlaces) {
+  const Folder folder("variants/bert-tokens");
+  Context ctx;
+  const Classifier classifier = Classifier::load(ctx, folder.path());
+  ASSERT_EQ(classifier.kind(), Classifier::Kind::tokens);
+  const std::vector<std::string> two{"01 2", "3"};  // a small vocabulary
+  const auto found = classifier.tokens(ctx, two, {.top_k = 0});
+  ASSERT_EQ(found[0].size(), 4U);  // without the special tokens
+  EXPECT_EQ(found[0][1].place, (TokenPlace{1, 2}));
+  const std::vector<float> logits = logits_of(ctx, folder.path(), two[0]);
+  const std::size_t classes = classifier.names().size();
+  for (const Label& l : found[0][1].labels) {
+    const std::vector<float> row(logits.begin() + static_cast<std::ptrdiff_t>(2 * classes),
+                                 logits.begin() + static_cast<std::ptrdiff_t>(3 * classes));
+    EXPECT_NEAR(l.score, probability(row, l.id), 1e-5);
+  }
+  EXPECT_NE(message_of([&] { classifier.texts(ctx, two); }).find("the tokens of texts, not texts"), std::string::npos);
+}
+
+TEST(Classifier, LabelsImages) {
+  for (const char* name : {"vit", "deit", "swin"}) {
+    const Folder folder(name);
+    write_json(folder.path() / "preprocessor_config.json",
+               {{"image_processor_type", "ViTImageProcessor"},
+                {"do_resize", true},
+                {"size", {{"height", 32}, {"width", 32}}},
+                {"resample", 2},
+                {"do_rescale", true},
+                {"rescale_factor", 1.0 / 255.0},
+                {"do_normalize", true},
+                {"image_mean", {0.5, 0.5, 0.5}},
+                {"image_std", {0.5, 0.5, 0.5}}});
+    Context ctx;
+    const Classifier classifier = Classifier::load(ctx, folder.path());
+    ASSERT_EQ(classifier.kind(), Classifier::Kind::images);
+    std::vector<Image> images;
+    for (int i = 0; i < 3; ++i) images.push_back({40, 50, 3, std::vector<std::uint8_t>(40 * 50 * 3, static_cast<std::uint8_t>(80 * i))});
+    images[1].pixels[77] = 250;
+    const auto all = classifier.images(ctx, images, {.top_k = 0, .batch_images = 2});
+    ASSERT_EQ(all.size(), 3U);
+    const auto model = load_model(ctx, folder.path());
+    const ImageProcessor processor = ImageProcessor::load(folder.path());
+    for (std::size_t i = 0; i < images.size(); ++i) {
+      const std::vector<float> logits = model->run(ctx, {{"pixel_values", processor(ctx, {images[i]})}}).at("logits").to_vector<float>();
+      for (const Label& l : all[i]) EXPECT_NEAR(l.score, probability(logits, l.id), 1e-5) << name;
+    }
+  }
+}
+
+TEST(Classifier, SaysWhatAModelIsForAndWhatIsMissing) {
+  Context ctx;
+  EXPECT_NE(message_of([&] { Classifier::load(ctx, golden_root() / "gpt2"); }).find("transformer generate"), std::string::npos);
+  EXPECT_NE(message_of([&] { Classifier::load(ctx, golden_root() / "bert-cls"); }).find("tokenizer.json"), std::string::npos);
+  EXPECT_NE(message_of([&] { Classifier::load(ctx, golden_root() / "vit"); }).find("preprocessor_config.json"), std::string::npos);
+  EXPECT_NE(message_of([&] { Classifier::load(ctx, golden_root() / "patchtst"); }).find("series"), std::string::npos);
+}
+
+}  // namespace transformer::test
