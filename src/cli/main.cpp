@@ -61,8 +61,11 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", TRANSFORMER_VERSION);
   app.formatter(std::make_shared<HelpFormatter>());
   app.require_subcommand(1);
+  add_classify(app);
   add_demo(app);
+  add_embed(app);
   add_evaluate(app);
+  add_generate(app);
   add_inspect(app);
   add_run(app);
   add_tokenize(app);

@@ -7,8 +7,11 @@ class App;
 
 namespace transformer::cli {
 
+void add_classify(CLI::App& app);
 void add_demo(CLI::App& app);
+void add_embed(CLI::App& app);
 void add_evaluate(CLI::App& app);
+void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);

@@ -1,4 +1,6 @@
 // `transformer inspect` on the folder of any family.
+#include <fmt/format.h>
+
 #include "cli/command.h"
 #include "support/golden.h"
 
@@ -16,6 +18,26 @@ TEST_F(Command, InspectsEveryFamily) {
   const CommandResult unknown = run("inspect .");
   EXPECT_EQ(unknown.code, 1);
   expect_parts(unknown.err, {"bort", "did you mean"});
+}
+
+// What a token, an image or a series costs, from the sizes in config.json.
+TEST_F(Command, InspectCountsProducts) {
+  auto setting = [](const GoldenCase& c, const char* key) { return c.config.at(key).get<std::int64_t>(); };
+  const GoldenCase gpt2(golden_root() / "gpt2");
+  const std::int64_t d = setting(gpt2, "n_embd"), layers = setting(gpt2, "n_layer");
+  const std::int64_t weights = layers * (4 * d * d + 8 * d * d) + setting(gpt2, "vocab_size") * d;  // the embedding is the output too
+  expect_parts(run("inspect '" + gpt2.folder.string() + "'").out,
+               {fmt::format("{:.2f} M per token", 2e-6 * static_cast<double>(weights)),
+                fmt::format("{:.1f} KB more for each token", 8e-3 * static_cast<double>(d * layers))});
+  const GoldenCase vit(golden_root() / "vit");
+  const std::int64_t side = setting(vit, "image_size") / setting(vit, "patch_size"), tokens = side * side + 1;
+  const std::int64_t width = setting(vit, "hidden_size");
+  const std::int64_t products = tokens * setting(vit, "num_hidden_layers") *
+      (4 * width * width + 2 * width * setting(vit, "intermediate_size"));
+  expect_parts(run("inspect '" + vit.folder.string() + "'").out,
+               {fmt::format("{:.2f} M in the layers for an image of {} patches", 2e-6 * static_cast<double>(products), tokens)});
+  expect_parts(run("inspect '" + (golden_root() / "swin").string() + "'").out, {"merging of patches", "for an image of", "feed-forward: "});
+  expect_parts(run("inspect '" + (golden_root() / "patchtst").string() + "'").out, {"a channel of a series of"});
 }
 
 }  // namespace transformer::test

@@ -1,0 +1,95 @@
+// transformer generate: text that goes on from prompts, or answers them, written as it is made.
+#include <iostream>
+#include <memory>
+#include <random>
+
+#include "cli/compute.h"
+#include "cli/flags.h"
+#include "cli/stop.h"
+#include "cli/verbs.h"
+#include "io/read_file.h"
+#include "transformer/generate/generator.h"
+#include "transformer/text/chunks.h"
+#include "transformer/text/line_stream.h"
+
+namespace transformer::cli {
+namespace {
+
+struct GenerateConfig {
+  std::string model = {};
+  std::string prompt = {}, prompt_file = {};
+  bool ids = false, chat = false;
+  std::string system = {};
+  std::optional<std::int64_t> seed = {};
+  std::int64_t batch = 16;
+
+  static void visit(auto& self, auto&& field) {
+    field("prompt", self.prompt, "what to go on from; without it the lines of standard input, one prompt each");
+    field("prompt_file", self.prompt_file, "a file that is the prompt as a whole");
+    field("ids", self.ids, "prompts and what is generated are the numbers of tokens");
+    field("chat", self.chat, "a prompt is what a user says: it is put into the model's chat template");
+    field("system", self.system, "with --chat: what the model is told first");
+    field("seed", self.seed, "of draws; the same one gives the same text (none: another one each time)");
+    field("batch", self.batch, "prompts of standard input that are computed together, if they are there");
+  }
+};
+
+void check_usage(const GenerateConfig& config, const GenerationWishes& wishes) {
+  if (config.model.empty()) throw CLI::RequiredError("MODEL");
+  if (!config.prompt.empty() && !config.prompt_file.empty()) throw CLI::ValidationError("--prompt and --prompt-file exclude each other");
+  if (config.ids && config.chat) throw CLI::ValidationError("--ids and --chat exclude each other: a chat template is text");
+  if (config.ids && !wishes.stop.empty()) throw CLI::ValidationError("--ids and --stop exclude each other: --stop is text");
+  if (!config.system.empty() && !config.chat) throw CLI::ValidationError("--system is the beginning of a chat: add --chat");
+}
+
+std::string read_prompt(const std::string& path) {
+  std::string text = read_file(path);
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+void generate(const GenerateConfig& config, const GenerationWishes& wishes, const ComputeConfig& compute) {
+  check_usage(config, wishes);
+  Context ctx(compute.context());
+  const Generator generator = load_generator(ctx, config.model, {.text = !config.ids});
+  GenerationConfig settings = with_wishes(generator.config(), wishes);
+  if (!settings.max_new_tokens && !settings.max_length) settings.max_new_tokens = 256;
+
+  const std::atomic<bool>* stop = stop_on_signals();
+  LineStream standard_input;
+  PromptStream prompts{.batch = config.batch, .stopped = [stop] { return stop->load(); }};
+  if (!config.prompt.empty() || !config.prompt_file.empty()) {
+    prompts.next = lines_of({config.prompt.empty() ? read_prompt(config.prompt_file) : config.prompt});
+  } else {
+    prompts.next = [&](std::string& line) {
+      while (!standard_input.ready(100))
+        if (stop->load()) return false;
+      return standard_input.next(line);
+    };
+    prompts.ready = [&] { return standard_input.ready(20); };  // milliseconds: a busy writer is waited for
+  }
+  prompts.ids = [&](const std::string& text) {
+    if (config.ids) return parse_ids(text);
+    if (!config.chat) return generator.encode(text);
+    std::vector<ChatMessage> messages;
+    if (!config.system.empty()) messages.push_back({"system", config.system});
+    messages.push_back({"user", text});
+    return generator.encode_chat(messages);
+  };
+  const std::uint64_t seed = config.seed ? static_cast<std::uint64_t>(*config.seed) : std::random_device()();
+  generate_stream(ctx, generator, prompts, std::cout, settings, {.seed = seed});
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app) {
+  CLI::App* verb = app.add_subcommand("generate", "text that goes on from a prompt, written as it is made");
+  auto config = std::make_shared<GenerateConfig>();
+  auto wishes = std::make_shared<GenerationWishes>();
+  auto compute = std::make_shared<ComputeConfig>();
+  verb->add_option("MODEL", config->model, "a model's folder; what is not set here is as its generation_config.json says");
+  add_settings(*verb, *config, *wishes, *compute);
+  verb->callback([=] { generate(*config, *wishes, *compute); });
+}
+
+}  // namespace transformer::cli

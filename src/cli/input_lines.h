@@ -1,0 +1,38 @@
+#pragma once
+// The texts a verb works on: those of a flag, the lines of a file, or those of standard input as they come.
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "transformer/text/chunks.h"
+#include "transformer/text/line_stream.h"
+
+namespace transformer::cli {
+
+class InputLines {
+ public:
+  InputLines(const std::vector<std::string>& texts, const std::string& path) {
+    if (!texts.empty() && !path.empty()) throw CLI::ValidationError("--text and --input exclude each other");
+    if (!texts.empty()) {
+      next_ = lines_of(texts);
+    } else if (!path.empty() && path != "-") {
+      next_ = read_lines({path});
+    } else {
+      next_ = [this](std::string& line) { return standard_input_.next(line); };
+      ready_ = [this] { return standard_input_.ready(20); };  // milliseconds: a busy writer is waited for
+    }
+  }
+  InputLines(const InputLines&) = delete;
+  InputLines& operator=(const InputLines&) = delete;
+
+  // The next ones, up to `most` and no more than are there; false after the last.
+  bool chunk(std::int64_t most, std::vector<std::string>& lines) { return read_chunk(next_, ready_, most, lines); }
+
+ private:
+  LineStream standard_input_;
+  LineSource next_;
+  std::function<bool()> ready_;
+};
+
+}  // namespace transformer::cli

@@ -1,0 +1,104 @@
+// transformer classify and embed, on cases of the reference.
+#include "cli/command.h"
+#include "support/golden.h"
+#include "support/tiny_tokenizer.h"
+
+namespace transformer::test {
+namespace {
+
+std::int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+// The smallest PNG there is, one grey pixel.
+const std::string png(
+    "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\nIDATx\x9c\x63\x68\0\0\0\x82\0\x81\x77\xcd\x72\xb6\0\0"
+    "\0\0"
+    "IEND\xae\x42\x60\x82",
+    67);
+
+class Labels : public Command {
+ protected:
+  // The case of that name with a tokenizer, as the folder `name`.
+  void copy(const std::string& name) const { copy_with_tokenizer(golden_root() / name, folder_ / name, tiny_tokenizer(true)); }
+};
+
+}  // namespace
+
+TEST_F(Labels, OneLineForEachText) {
+  copy("bert-cls");
+  const std::string input = "first\n\na much longer line than the others\nbroken \xff bytes\n";
+  const CommandResult r = run("classify bert-cls", input);
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(lines_of(r.out), 4);
+  EXPECT_TRUE(r.out.starts_with("LABEL_")) << r.out;
+  expect_parts(r.err, {"UTF-8"});
+  EXPECT_EQ(run("classify bert-cls --chunk-lines 2", input).out, r.out);
+  const CommandResult all = run("classify bert-cls --top-k 0 --text first");
+  for (const char* name : {"LABEL_0\t", "LABEL_1\t", "LABEL_2\t"}) expect_parts(all.out, {name});
+  EXPECT_TRUE(all.out.starts_with(r.out.substr(0, r.out.find('\n'))));
+  const CommandResult json = run("classify bert-cls --top-k 2 --json --text first");
+  const nlohmann::json object = nlohmann::json::parse(json.out);
+  EXPECT_EQ(object.at("text"), "first");
+  EXPECT_EQ(object.at("labels").size(), 2U);
+}
+
+TEST_F(Labels, TokensStandOneALine) {
+  std::filesystem::create_directories(folder_ / "variants");
+  copy("variants/bert-tokens");
+  const CommandResult r = run("classify variants/bert-tokens", "012\n31\n");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(lines_of(r.out), 3 + 1 + 2 + 1);
+  EXPECT_TRUE(r.out.starts_with("0\t")) << r.out;
+}
+
+TEST_F(Labels, ImagesAreFiles) {
+  copy("vit");
+  write("x.png", png);
+  expect_failure("classify vit --image x.png", "preprocessor_config.json");
+  write("vit/preprocessor_config.json",
+        R"({"image_processor_type": "ViTImageProcessor", "do_resize": true, "size": {"height": 32, "width": 32}, "resample": 2,
+            "do_rescale": true, "rescale_factor": 0.00392156862745098, "do_normalize": true, "image_mean": [0.5, 0.5, 0.5],
+            "image_std": [0.5, 0.5, 0.5]})");
+  const CommandResult r = run("classify vit --image x.png x.png");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(lines_of(r.out), 2);
+  EXPECT_TRUE(r.out.starts_with("x.png\tLABEL_")) << r.out;
+  expect_usage("classify vit --text x", "--image");
+  expect_failure("classify vit --image nothing.png", "nothing.png");
+}
+
+TEST_F(Labels, VectorsKeepTheOrderOfTheirTexts) {
+  copy("bert-base");
+  const std::string input = "first\n\na much longer line than the others\n";
+  const CommandResult json = run("embed bert-base --pooling cls", input);
+  EXPECT_EQ(json.code, 0) << json.err;
+  EXPECT_EQ(lines_of(json.out), 3);
+  const nlohmann::json first = nlohmann::json::parse(json.out.substr(0, json.out.find('\n')));
+  EXPECT_EQ(first.at("text"), "first");
+  const CommandResult tsv = run("embed bert-base --pooling cls --tsv --chunk-lines 1", input);
+  EXPECT_EQ(lines_of(tsv.out), 3);
+  const double value = first.at("embedding").at(0);
+  EXPECT_NEAR(std::stod(tsv.out), value, 1e-5);
+  ASSERT_EQ(run("embed bert-base --pooling cls --out x.safetensors", input).code, 0);
+  const Tensor matrix = SafetensorsFile(folder_ / "x.safetensors").tensor("embeddings");
+  EXPECT_EQ(matrix.dim(0), 3);
+  EXPECT_EQ(static_cast<std::size_t>(matrix.dim(1)), first.at("embedding").size());
+  EXPECT_NEAR(matrix.to_vector<float>()[0], value, 1e-5);
+  EXPECT_EQ(run("embed bert-base --normalize --out x.npy", input).code, 0);
+  EXPECT_TRUE(read("x.npy").starts_with("\x93NUMPY"));
+}
+
+TEST_F(Labels, SayWhatIsWrong) {
+  expect_usage("classify", "MODEL is required");
+  expect_usage("embed", "MODEL is required");
+  copy("bert-cls");
+  expect_usage("classify bert-cls --image x.png", "classifies text, not images");
+  expect_usage("embed bert-cls --out x.txt", ".safetensors or .npy");
+  expect_usage("embed bert-cls --pooling max", "pooling");
+  expect_failure("classify '" + (golden_root() / "gpt2").string() + "' --text x", "transformer generate");
+  expect_failure("embed '" + (golden_root() / "vit").string() + "' --text x", "classify --image");
+  expect_failure("embed '" + (golden_root() / "bert-base").string() + "' --text x", "there is no tokenizer");
+  expect_failure("embed bert-cls --text x --pooling pooler", "no pooler");
+  expect_failure("classify bert-cls --input nothing", "nothing");
+}
+
+}  // namespace transformer::test
