@@ -61,7 +61,10 @@ Cut cut_of(const MatmulCache::Problem& p) {
   if (p.threads < 2 || p.batch != 1 || p.m * p.n * p.k < std::int64_t{1} << 25) return Cut::none;
   const bool transposed = p.a_col != 1;  // a weight's gradient: each thread should transpose its own part of a only
   if (transposed) return p.n > 2 * p.m ? Cut::columns : Cut::rows;
-  return p.k > 8 * std::max(p.m, p.n) ? Cut::columns : Cut::none;  // deep: b is what is read, each half of it once
+  if (p.k > 8 * std::max(p.m, p.n)) return p.n >= 256 ? Cut::columns : Cut::none;  // deep: b is what is read, each half of it once
+  if (p.m < 1024) return Cut::none;
+  // Tall and narrow, many tokens through a small model: oneDNN's own pieces are too coarse to be even.
+  return p.in == DType::float32 && p.k <= 256 && p.n >= 256 ? Cut::columns : Cut::rows;
 }
 
 }  // namespace

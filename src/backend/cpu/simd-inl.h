@@ -72,7 +72,9 @@ HWY_INLINE VF LoadN(const T* p, std::int64_t n) {
   if constexpr (std::is_same_v<T, float>) {
     return hn::MaskedLoad(hn::FirstN(DF(), static_cast<std::size_t>(n)), DF(), p);
   } else {
-    T buffer[HWY_MAX_BYTES / sizeof(float)] = {};
+    constexpr std::int64_t most = HWY_MAX_BYTES / sizeof(float);
+    if (n < 0 || n > most) __builtin_unreachable();  // some compilers warn of an overflow unless told
+    T buffer[most] = {};
     std::memcpy(buffer, p, static_cast<std::size_t>(n) * sizeof(T));
     return Load(buffer);
   }
