@@ -66,6 +66,15 @@ Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPai
   }
 }
 
+SpecialTokens target_tokens(const Tokenizer& tokenizer, const std::filesystem::path& folder) {
+  const GenerationConfig generation = load_generation_config(folder);
+  SpecialTokens target = tokenizer.special_tokens();
+  if (generation.decoder_start_token_id) target.bos = *generation.decoder_start_token_id;
+  if (!generation.eos_token_id.empty()) target.eos = generation.eos_token_id.front();
+  if (generation.pad_token_id) target.pad = *generation.pad_token_id;
+  return target;
+}
+
 Translator Translator::load(Context& ctx, const std::filesystem::path& folder) {
   std::shared_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
   const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
@@ -73,11 +82,7 @@ Translator Translator::load(Context& ctx, const std::filesystem::path& folder) {
     fail(folder.string(), "a model of type {} does not translate: expected one with an encoder and a decoder",
          model->config().at("model_type").dump());
   TokenizerPair tokenizers = load_tokenizers(folder);
-  const GenerationConfig generation = load_generation_config(folder);
-  SpecialTokens target = tokenizers.target->special_tokens();
-  if (generation.decoder_start_token_id) target.bos = *generation.decoder_start_token_id;
-  if (!generation.eos_token_id.empty()) target.eos = generation.eos_token_id.front();
-  if (generation.pad_token_id) target.pad = *generation.pad_token_id;
+  const SpecialTokens target = target_tokens(*tokenizers.target, folder);
   return {std::shared_ptr<const EncoderDecoder>(model, &seq2seq->network), std::move(tokenizers), target};
 }
 

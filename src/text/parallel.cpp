@@ -17,6 +17,18 @@ std::int64_t count_rest(LineReader& reader) {
   return reader.number();
 }
 
+// Does it know itself what stands around a text?
+bool frames(const Tokenizer& tokenizer) { return tokenizer.kind() == "huggingface"; }
+
+// The ids of a sentence, all that make_batch does not add.
+std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, const std::string& text, std::int32_t end, std::int64_t& replaced) {
+  std::vector<std::int32_t> ids = tokenizer.encode(text, &replaced);
+  if (!frames(tokenizer) || ids.empty()) return ids;
+  ids = tokenizer.tokenize(text).ids;
+  if (ids.back() == end) ids.pop_back();
+  return ids;
+}
+
 }  // namespace
 
 PairSource read_pairs(const std::string& source, const std::string& target) {
@@ -66,10 +78,16 @@ LineSource lines_of(PairSource pairs, PairSide side) {
   };
 }
 
-PairDataset::PairDataset(const Tokenizer& source, const Tokenizer& target)
-    : source_eos_(source.eos()), target_bos_(target.bos()), target_eos_(target.eos()) {
-  if (source_eos_ < 0) fail(where, "the source tokenizer has no token for the end of a sentence");
-  if (target_bos_ < 0 || target_eos_ < 0) fail(where, "the target tokenizer needs tokens for the beginning and the end of a sentence");
+PairTokens pair_tokens(const Tokenizer& source, const SpecialTokens& target) {
+  PairTokens tokens{.source_end = source.eos(), .target_start = target.bos, .target_end = target.eos};
+  if (frames(source)) {
+    const std::vector<std::int32_t> frame = source.tokenize("").ids;
+    if (frame.empty() || frame.back() != tokens.source_end) tokens.source_end = -1;
+  } else if (tokens.source_end < 0) {
+    fail(where, "the source tokenizer has no token for the end of a sentence");
+  }
+  if (target.bos < 0 || target.eos < 0) fail(where, "the target tokenizer needs tokens for the beginning and the end of a sentence");
+  return tokens;
 }
 
 std::span<const std::int32_t> PairDataset::Side::at(std::int64_t i) const {
@@ -89,12 +107,12 @@ void PairDataset::add(std::span<const std::int32_t> source, std::span<const std:
 }
 
 PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_tokenizer, const Tokenizer& target_tokenizer,
-                              const PairFilter& filter, PairReport& report, int threads) {
+                              const PairFilter& filter, PairReport& report, int threads, const std::optional<PairTokens>& tokens) {
   if (filter.max_length < 0) fail(where, "max_length is {}, must not be negative", filter.max_length);
   if (filter.max_ratio != 0.0 && !(filter.max_ratio >= 1.0))
     fail(where, "max_ratio is {}, must be 0 (any) or at least 1", filter.max_ratio);
   if (threads <= 0) threads = hardware_threads();
-  PairDataset data(source_tokenizer, target_tokenizer);
+  PairDataset data(tokens ? *tokens : pair_tokens(source_tokenizer, target_tokenizer.special_tokens()));
   report = {};
 
   // In parts of bounded size: read, tokenise in parallel, filter in the order of the text.
@@ -113,8 +131,8 @@ PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_t
     }
     parallel_for(threads, std::ssize(part), 16, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        part[i].source = source_tokenizer.encode(part[i].source_text, &part[i].replaced);
-        part[i].target = target_tokenizer.encode(part[i].target_text, &part[i].replaced);
+        part[i].source = ids_of(source_tokenizer, part[i].source_text, data.source_eos(), part[i].replaced);
+        part[i].target = ids_of(target_tokenizer, part[i].target_text, data.target_eos(), part[i].replaced);
       }
     });
     for (const Pair& pair : part) {
@@ -144,7 +162,7 @@ PairDataset PairDataset::load(const std::string& source, const std::string& targ
 std::uint64_t PairDataset::fingerprint() const {
   std::uint64_t hash = 0;
   const auto mix = [&](std::int64_t value) { hash = std::rotl((hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15U, 29); };
-  for (const std::int32_t id : {source_eos_, target_bos_, target_eos_}) mix(id);
+  for (const std::int32_t id : {source_eos(), target_bos(), target_eos()}) mix(id);
   for (const Side* side : {&source_, &target_}) {
     mix(side->count());
     for (const std::int64_t offset : side->offsets) mix(offset);
@@ -159,12 +177,12 @@ PairIds make_batch(const PairDataset& data, std::span<const std::int64_t> indice
   for (const std::int64_t i : indices) {
     const auto source = data.source(i), target = data.target(i);
     batch.source.insert(batch.source.end(), source.begin(), source.end());
-    batch.source.push_back(data.source_eos());
+    if (data.source_eos() >= 0) batch.source.push_back(data.source_eos());
     batch.target.push_back(data.target_bos());
     batch.target.insert(batch.target.end(), target.begin(), target.end());
     batch.labels.insert(batch.labels.end(), target.begin(), target.end());
     batch.labels.push_back(data.target_eos());
-    batch.source_lengths.push_back(std::ssize(source) + 1);
+    batch.source_lengths.push_back(std::ssize(source) + (data.source_eos() >= 0 ? 1 : 0));
     batch.target_lengths.push_back(std::ssize(target) + 1);
   }
   return batch;

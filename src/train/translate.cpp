@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "train/starting_folder.h"
 #include "transformer/generate/generation_config.h"
-#include "transformer/generate/translator.h"
 #include "transformer/io/json.h"
 #include "transformer/models/classic.h"
 
@@ -32,6 +32,28 @@ PairSource from_memory(const std::vector<std::pair<std::string, std::string>>& p
   };
 }
 
+// The texts of a run. Both are opened, so that a missing file is known at once; validation is empty when there is none.
+struct Opened {
+  PairSource training, validation;
+};
+
+Opened open_text(const TranslateConfig& config) {
+  // An empty source stays one.
+  auto prefixed = [&](PairSource pairs) -> PairSource {
+    if (config.source_prefix.empty()) return pairs;
+    return [pairs = std::move(pairs), prefix = config.source_prefix](std::string& source, std::string& target) {
+      if (!pairs(source, target)) return false;
+      if (source.find_first_not_of(" \t\r") != std::string::npos) source.insert(0, prefix);
+      return true;
+    };
+  };
+  Opened text{.training = prefixed(open_pairs("training", config.source, config.target, config.tsv)), .validation = {}};
+  if (!config.valid_source.empty() || !config.valid_target.empty() || !config.valid_tsv.empty())
+    text.validation = prefixed(open_pairs("validation", config.valid_source, config.valid_target, config.valid_tsv));
+  if (config.eval_bleu && !text.validation) fail("train translate", "eval_bleu needs validation text: give valid_source and valid_target");
+  return text;
+}
+
 PairBatch to_tensors(Context& ctx, const PairIds& ids) {
   auto tensor = [&](const std::vector<std::int32_t>& v) {
     return Tensor::from<std::int32_t>(ctx, {static_cast<std::int64_t>(v.size())}, v);
@@ -49,6 +71,48 @@ TranslateLayout decided(TranslateLayout given, const TransformerConfig& model) {
   if (given == TranslateLayout::marian && !why_not.empty())
     fail("train translate", "{}: change that, or choose the layout transformer (--arch transformer)", why_not);
   return given;
+}
+
+// What a model that is trained further has already.
+void check_not_set(const TranslateConfig& config) {
+  const nlohmann::json given = to_json(config), defaults = to_json(TranslateConfig{});
+  for (const char* key : {"arch", "tokenizer", "subwords", "vocab_size", "separate_vocabularies", "character_coverage", "normalization"})
+    if (given.at(key) != defaults.at(key))
+      fail("train translate", "{} is {}, but a model that is trained further keeps its layout and its vocabulary: leave that out", key,
+           given.at(key).dump());
+}
+
+// The keys of config.json that the dropouts are.
+nlohmann::json changed_dropout(const FineTuning& start, const nlohmann::json& config) {
+  const auto type = config.value("model_type", nlohmann::json());
+  const bool t5 = type == "t5", hugging_face = type == "marian" || type == "bart";
+  nlohmann::json changes = nlohmann::json::object();
+  auto change = [&](const char* field, const std::optional<float>& value, const char* key) {
+    if (!value) return;
+    if (!(*value >= 0.0F && *value < 1.0F)) fail("train translate", "{} is {}: expected a value in [0, 1)", field, *value);
+    if (t5 && std::string_view(field) != "dropout") fail("train translate", "{}: a T5 model has one dropout for all, set that", field);
+    changes[key] = detail::write_value(*value, field);
+  };
+  change("dropout", start.dropout, t5 ? "dropout_rate" : "dropout");
+  change("attention_dropout", start.attention_dropout, "attention_dropout");
+  change("ffn_dropout", start.ffn_dropout, hugging_face ? "activation_dropout" : "ffn_dropout");
+  return changes;
+}
+
+// The folder's model, if it is of the kind that translates.
+std::shared_ptr<Seq2SeqModel> load_seq2seq(Context& ctx, const FineTuning& start) {
+  const nlohmann::json config = read_json(fs::path(start.from) / "config.json");
+  std::unique_ptr<Model> model;
+  try {
+    model = make_model(config);  // no memory is taken for a model that is none
+  } catch (const Error& e) {
+    fail(start.from, "{}", e.what());
+  }
+  if (dynamic_cast<const Seq2SeqModel*>(model.get()) == nullptr)
+    fail(start.from, "a model of type {} does not translate: expected one with an encoder and a decoder, such as Marian, BART or T5",
+         config.value("model_type", nlohmann::json("unknown")).dump());
+  model = load_model(ctx, start.from, {.changes = changed_dropout(start, config)});
+  return std::shared_ptr<Seq2SeqModel>(&dynamic_cast<Seq2SeqModel&>(*model.release()));
 }
 
 constexpr const char *source_file = "source.spm", *target_file = "target.spm";
@@ -82,37 +146,66 @@ TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, Transf
     : ctx_(ctx), config_(config), seed_(ctx.random().seed()) {
   // Everything that can be wrong with the files or the model is known before the first minute of work.
   config_.arch = decided(config.arch, model);
-  const PairSource pairs = open_pairs("training", config.source, config.target, config.tsv);
-  const bool validates = !(config.valid_source.empty() && config.valid_target.empty() && config.valid_tsv.empty());
-  PairSource validation;
-  if (validates) validation = open_pairs("validation", config.valid_source, config.valid_target, config.valid_tsv);
-  if (config.eval_bleu && !validates) fail("train translate", "eval_bleu needs validation text: give valid_source and valid_target");
+  const auto [training, validation] = open_text(config);
+  if (resumed && read_json(*resumed / "trainer.json").contains(nlohmann::json::json_pointer("/identity/start")))
+    fail(resumed->string(), "this run trains a ready model further: name its folder again (--from), or choose another save_dir");
   make_tokenizers(resumed);
-  const PairFilter filter{.max_length = config.max_length, .max_ratio = config.max_ratio};
-  training_ = PairDataset::load(pairs, *tokenizers_.source, *tokenizers_.target, filter, training_report_, ctx.threads());
-  if (validates) {
-    std::vector<std::pair<std::string, std::string>> kept;
-    for (std::pair<std::string, std::string> pair; validation(pair.first, pair.second);) kept.push_back(pair);
-    validation_ = PairDataset::load(from_memory(kept), *tokenizers_.source, *tokenizers_.target, filter, validation_report_, ctx.threads());
-    if (config.eval_bleu)
-      for (auto& [source, reference] : kept)
-        validation_sources_.push_back(std::move(source)), validation_references_.push_back(std::move(reference));
-  }
+  target_ = tokenizers_.target->special_tokens();
+  read(training, validation);
   build(ctx, std::move(model));
 }
 
+TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, const FineTuning& start)
+    : ctx_(ctx), config_(config), seed_(ctx.random().seed()) {
+  check_not_set(config);
+  const auto [training, validation] = open_text(config);
+  open(ctx, start);
+  read(training, validation);
+}
+
 TranslateTask::TranslateTask(Context& ctx, Text text, const TranslateConfig& config, TransformerConfig model)
-    : ctx_(ctx), config_(config), seed_(ctx.random().seed()), tokenizers_(std::move(text.tokenizers)) {
+    : ctx_(ctx), config_(config), seed_(ctx.random().seed()), tokenizers_(std::move(text.tokenizers)),
+      target_(tokenizers_.target->special_tokens()) {
   config_.arch = decided(config.arch, model);
-  const PairFilter filter{.max_length = config.max_length, .max_ratio = config.max_ratio};
-  training_ = PairDataset::load(from_memory(text.training), *tokenizers_.source, *tokenizers_.target, filter, training_report_,
-                                ctx.threads());
-  if (!text.validation.empty())
-    validation_ = PairDataset::load(from_memory(text.validation), *tokenizers_.source, *tokenizers_.target, filter, validation_report_,
-                                    ctx.threads());
-  for (auto& [source, reference] : text.validation)
-    validation_sources_.push_back(std::move(source)), validation_references_.push_back(std::move(reference));
+  read(from_memory(text.training), text.validation.empty() ? PairSource() : from_memory(text.validation));
   build(ctx, std::move(model));
+}
+
+void TranslateTask::open(Context& ctx, const FineTuning& start) {
+  from_ = start.from;
+  model_ = load_seq2seq(ctx, start);
+  start_ = std::make_shared<const StartingFolder>(from_);
+  tokenizers_ = load_tokenizers(from_);
+  target_ = target_tokens(*tokenizers_.target, from_);
+  settings_.label_smoothing = start.label_smoothing;
+  static_cast<void>(translator());  // says when the vocabularies do not fit
+  for (const auto& [name, id] : {std::pair{"decoder_start_token_id", target_.bos}, std::pair{"eos_token_id", target_.eos}})
+    if (id < 0 || id >= model_->network.target_vocabulary())
+      fail(from_, "{} is {}: expected a token of the vocabulary, which has {}", name, id, model_->network.target_vocabulary());
+}
+
+void TranslateTask::read(const PairSource& training, const PairSource& validation) {
+  PairFilter filter{.max_length = config_.max_length, .max_ratio = config_.max_ratio};
+  if (start_) {  // one place is the start or the end token's
+    const std::int64_t longest = std::min(model_->network.encoder.max_length(), model_->network.decoder.max_length()) - 1;
+    filter.max_length = filter.max_length == 0 ? longest : std::min(filter.max_length, longest);
+  }
+  const PairTokens tokens = pair_tokens(*tokenizers_.source, target_);
+  auto load = [&](const PairSource& pairs, PairReport& report) {
+    return PairDataset::load(pairs, *tokenizers_.source, *tokenizers_.target, filter, report, ctx_.threads(), tokens);
+  };
+  training_ = load(training, training_report_);
+  if (!validation) return;
+  std::vector<std::pair<std::string, std::string>> kept;
+  for (std::pair<std::string, std::string> pair; validation(pair.first, pair.second);) kept.push_back(pair);
+  validation_ = load(from_memory(kept), validation_report_);
+  if (!config_.eval_bleu) return;
+  for (auto& [source, reference] : kept)
+    validation_sources_.push_back(std::move(source)), validation_references_.push_back(std::move(reference));
+}
+
+Translator TranslateTask::translator() const {
+  return {std::shared_ptr<const EncoderDecoder>(model_, &model_->network), tokenizers_, target_};
 }
 
 void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
@@ -142,6 +235,7 @@ void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
 }
 
 std::string TranslateTask::layout() const {
+  if (start_) return fmt::format("{}, from {}", model_->config().value("model_type", "transformer"), from_);
   if (marian()) return "marian";
   const std::string why_not = why_not_marian(settings_);
   return why_not.empty() ? "transformer" : fmt::format("transformer ({})", why_not);
@@ -183,7 +277,13 @@ nlohmann::json TranslateTask::identity() const {
                        {"character_coverage", config_.character_coverage},
                        {"normalization", config_.normalization}}},
                      {"architecture", to_json(settings_)}};
-  out["architecture"]["arch"] = detail::write_value(config_.arch, "arch");
+  if (start_) {
+    out["architecture"] = model_->config();
+    out["architecture"]["label_smoothing"] = detail::write_value(settings_.label_smoothing, "label_smoothing");
+    out["start"] = {{"weights", start_->weights}};
+  } else {
+    out["architecture"]["arch"] = detail::write_value(config_.arch, "arch");
+  }
   if (validation_) out["data"]["validation_fingerprint"] = hex(validation_->fingerprint());
   return out;
 }
@@ -216,13 +316,17 @@ Metrics TranslateTask::validate(Context& ctx) {
   }
   Metrics measured{{"loss", sum / count}, {"perplexity", std::exp(sum / count)}};
   if (config_.eval_bleu) {
-    const auto translated = Translator(network(), tokenizers_).translate(ctx, validation_sources_, {.beam = config_.eval_beam});
+    const auto translated = translator().translate(ctx, validation_sources_, {.beam = config_.eval_beam});
     measured.emplace_back("bleu", corpus_bleu(translated, {&validation_references_, 1}, {.tokenizer = config_.eval_tokenize}).score);
   }
   return measured;
 }
 
 void TranslateTask::save(const fs::path& folder) {
+  if (start_) {
+    save_model(ctx_, *model_, folder, {.dtype = DType::float32});  // all bits, whatever the folder had: training goes on from them
+    return start_->write_files(folder);
+  }
   save_model(ctx_, *model_, folder);
   const bool subwords = tokenizers_.source->kind() == "sentencepiece" && tokenizers_.target->kind() == "sentencepiece";
   if (marian() && subwords) save_marian_tokenizers(tokenizers_, folder);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,16 +49,28 @@ struct PairReport {
   std::int64_t kept() const { return total - empty - too_long - unbalanced; }
 };
 
-// Token ids of all pairs, in memory.
+// The tokens that make_batch puts around sentences.
+struct PairTokens {
+  std::int32_t source_end = -1;    // behind every source; -1: none
+  std::int32_t target_start = -1;  // what the decoder begins with
+  std::int32_t target_end = -1;    // behind every target
+};
+// With the target's special tokens as the model has them, which may be others than its tokenizer says. A tokenizer of a Hugging
+// Face model decides itself whether a source has an end token. Error if a token is missing.
+PairTokens pair_tokens(const Tokenizer& source, const SpecialTokens& target);
+
+// Token ids of all pairs, in memory. Sentences have what a tokenizer of a Hugging Face model puts around them (BART: <s> … </s>),
+// but for the end token, which make_batch adds.
 class PairDataset {
  public:
-  // The tokens that make_batch adds; an Error here if one of the tokenizers has none of them.
-  PairDataset(const Tokenizer& source, const Tokenizer& target);
+  explicit PairDataset(const PairTokens& tokens) : tokens_(tokens) {}
+  // With the tokens of the tokenizers; an Error here if one of them has not what is needed.
+  PairDataset(const Tokenizer& source, const Tokenizer& target) : PairDataset(pair_tokens(source, target.special_tokens())) {}
 
-  // Reads, tokenises (on `threads` threads, 0: all) and filters. The report is filled even when this throws. Error when
-  // there are no pairs, or none is kept.
+  // Reads, tokenises (on `threads` threads, 0: all) and filters. `tokens`: other ones than those of the tokenizers. The report is
+  // filled even when this throws. Error when there are no pairs, or none is kept.
   static PairDataset load(const PairSource& pairs, const Tokenizer& source_tokenizer, const Tokenizer& target_tokenizer,
-                          const PairFilter& filter, PairReport& report, int threads = 0);
+                          const PairFilter& filter, PairReport& report, int threads = 0, const std::optional<PairTokens>& tokens = {});
   static PairDataset load(const std::string& source, const std::string& target, const Tokenizer& source_tokenizer,
                           const Tokenizer& target_tokenizer, const PairFilter& filter, PairReport& report, int threads = 0);
 
@@ -68,9 +81,9 @@ class PairDataset {
   std::span<const std::int32_t> target(std::int64_t i) const { return target_.at(i); }
   std::int64_t source_tokens() const { return source_.offsets.back(); }  // special tokens not counted
   std::int64_t target_tokens() const { return target_.offsets.back(); }
-  std::int32_t source_eos() const { return source_eos_; }
-  std::int32_t target_bos() const { return target_bos_; }
-  std::int32_t target_eos() const { return target_eos_; }
+  std::int32_t source_eos() const { return tokens_.source_end; }
+  std::int32_t target_bos() const { return tokens_.target_start; }
+  std::int32_t target_eos() const { return tokens_.target_end; }
 
   // A hash of all of the above, the same on every machine: training that is resumed on other data can be refused.
   std::uint64_t fingerprint() const;
@@ -84,7 +97,7 @@ class PairDataset {
     std::span<const std::int32_t> at(std::int64_t i) const;
   };
   Side source_, target_;
-  std::int32_t source_eos_, target_bos_, target_eos_;
+  PairTokens tokens_;
 };
 
 // The batches of an epoch, as indices into the data: every pair once; in no batch do the source tokens or the target tokens,
@@ -95,7 +108,7 @@ std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::
 
 // A batch without padding, on the host: sentence after sentence.
 struct PairIds {
-  std::vector<std::int32_t> source;                          // ids, eos
+  std::vector<std::int32_t> source;                          // ids, eos (where the model has one)
   std::vector<std::int32_t> target;                          // bos, ids: what the decoder is given
   std::vector<std::int32_t> labels;                          // ids, eos: what it must predict
   std::vector<std::int64_t> source_lengths, target_lengths;  // with the special token

@@ -5,11 +5,16 @@
 //   Context ctx({.seed = 1});
 //   TranslateTask task(ctx, data, {.d_model = 256, .num_heads = 4}, latest_checkpoint("model"));
 //   Trainer(ctx, task, {.save_dir = "model", .max_epoch = 10}).run();
+//
+// or a published one, trained further:
+//
+//   TranslateTask task(ctx, data, FineTuning{.from = "opus-mt-en-ko"});
 
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "transformer/generate/translator.h"
 #include "transformer/io/config.h"
 #include "transformer/models/marian.h"
 #include "transformer/models/seq2seq.h"
@@ -40,6 +45,7 @@ struct TranslateConfig {
   std::string source, target, tsv;
   std::string valid_source, valid_target, valid_tsv;
   TranslateLayout arch = TranslateLayout::automatic;
+  std::string source_prefix;
   std::string tokenizer;
   Subwords subwords = Subwords::bpe;
   std::int64_t vocab_size = 8000;
@@ -60,6 +66,8 @@ struct TranslateConfig {
     field("valid_source", self.valid_source, "validation text");
     field("valid_target", self.valid_target, "its translation");
     field("valid_tsv", self.valid_tsv, "instead of valid_source and valid_target: one file with tabs");
+    field("source_prefix", self.source_prefix,
+          "text put before every source, for models that are told what to do (T5: \"translate English to German: \")");
     field("arch", self.arch,
           "layout of the model: marian, which Hugging Face opens too; transformer, which has every setting; auto: marian if possible");
     field("tokenizer", self.tokenizer, "a tokenizer made before, for both languages; empty: one is trained on the training text");
@@ -77,13 +85,33 @@ struct TranslateConfig {
   }
 };
 
+// A model that is trained further instead of a fresh one: a folder of any family with an encoder and a decoder, Marian, BART,
+// T5 or the original. Sizes, weights and vocabulary are the folder's; what is saved is of the same family, in float32, with the
+// same config.json but for the changes here, and with the files of its tokenizer as they are.
+struct FineTuning {
+  std::string from = {};
+  // Other dropout than its config.json says. T5 has one for all.
+  std::optional<float> dropout = {}, attention_dropout = {}, ffn_dropout = {};
+  float label_smoothing = 0.1F;
+
+  static void visit(auto& self, auto&& field) {
+    field("from", self.from,
+          "train this model further: a folder of a Marian, BART or T5 model, or of one trained here. Its sizes and its vocabulary "
+          "stay; so does its dropout, but where a flag sets it");
+  }
+};
+
+struct StartingFolder;
+
 class TranslateTask : public Task {
  public:
   // Reads the data and makes the vocabulary and the model, with fresh weights. `resumed`: the checkpoint that training will
   // go on from, whose vocabulary is used. The vocabulary sizes in `model` are set here.
   TranslateTask(Context& ctx, const TranslateConfig& config, TransformerConfig model,
                 const std::optional<std::filesystem::path>& resumed = std::nullopt);
-  // The same with text in memory: pairs of training and of validation (may be empty) and a ready vocabulary.
+  // Goes on from the weights of another model. Settings of `config` about the vocabulary and the layout must have their defaults.
+  TranslateTask(Context& ctx, const TranslateConfig& config, const FineTuning& start);
+  // The first with text in memory: pairs of training and of validation (may be empty) and a ready vocabulary.
   struct Text {
     std::vector<std::pair<std::string, std::string>> training, validation;
     TokenizerPair tokenizers;
@@ -94,7 +122,7 @@ class TranslateTask : public Task {
   const PairReport& validation_report() const { return validation_report_; }
   const std::shared_ptr<Seq2SeqModel>& model() const { return model_; }
   const TokenizerPair& tokenizers() const { return tokenizers_; }
-  // "marian", or "transformer (norm is "pre", but a Marian model has "post")".
+  // "marian", or "transformer (norm is "pre", but a Marian model has "post")", or "bart, from FOLDER".
   std::string layout() const;
   const PairDataset& training() const { return *training_; }
 
@@ -109,19 +137,24 @@ class TranslateTask : public Task {
 
  private:
   void build(Context& ctx, TransformerConfig model);
+  void open(Context& ctx, const FineTuning& start);
+  void read(const PairSource& training, const PairSource& validation);  // validation: may be empty
   void make_tokenizers(const std::optional<std::filesystem::path>& resumed);
   MarianTokens tokens() const;
   bool marian() const { return config_.arch == TranslateLayout::marian; }  // auto is decided at the beginning
-  std::shared_ptr<const EncoderDecoder> network() const { return {model_, &model_->network}; }
+  Translator translator() const;
 
   Context& ctx_;
   TranslateConfig config_;
   std::uint64_t seed_;
+  std::shared_ptr<const StartingFolder> start_;  // null: the model began with fresh weights
+  std::string from_;
   TokenizerPair tokenizers_;
+  SpecialTokens target_;  // of the target, as the model has them
   PairReport training_report_, validation_report_;
   std::optional<PairDataset> training_, validation_;
   std::vector<std::string> validation_sources_, validation_references_;  // for BLEU
-  TransformerConfig settings_;                                           // of the model, with its vocabularies
+  TransformerConfig settings_;  // of the model, with its vocabularies; of one that is trained further the label smoothing alone
   std::shared_ptr<Seq2SeqModel> model_;
   std::vector<std::vector<std::int64_t>> plan_;
 };
