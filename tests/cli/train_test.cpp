@@ -174,6 +174,32 @@ TEST_F(Train, OtherDataVocabularyOrArchitectureIsRefusedByName) {
   EXPECT_EQ(run(with({})).code, 0);
 }
 
+TEST_F(Train, FineTunesAModelOfBefore) {
+  std::vector<std::string> first = arguments("start");
+  first.insert(first.end(), {"--max-update", "8"});
+  ASSERT_EQ(run(words(first)).code, 0) << read("stderr");
+  const std::string further =
+      "train translate --from start --source train.en --target train.ko --valid-source valid.en --valid-target valid.ko --max-tokens 400 "
+      "--lr 0.001 --warmup-updates 5 --save-interval-updates 5 --threads 2 --dropout 0 ";
+  CommandResult r = run(further + "--save-dir straight --max-update 20");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"layout marian, from start"});
+  ASSERT_EQ(run(further + "--save-dir twice --max-update 7").code, 0);
+  ASSERT_EQ(run(further + "--save-dir twice --max-update 20").code, 0);
+  EXPECT_TRUE(read("straight/model.safetensors") == read("twice/model.safetensors"));
+  for (const char* name : {"source.spm", "target.spm", "vocab.json", "tokenizer_config.json", "generation_config.json"})
+    EXPECT_TRUE(read(std::string("straight/") + name) == read(std::string("start/") + name)) << name;
+  EXPECT_EQ(run("translate straight --text 'a cat sleeps'").code, 0);
+
+  expect_usage(further + "--save-dir other --max-update 5 --d-model 512 --vocab-size 8000",
+               "--d-model, --vocab-size: the model and its vocabulary are");
+  expect_usage(further + "--save-dir other --max-update 5 --preset base", "--preset: the model");
+  expect_refusal(further + "--save-dir twice --max-update 30 --from straight", "start.weights: ");
+  expect_refusal(further + "--save-dir twice --max-update 30 --dropout 0.5", "architecture.dropout: 0.0 in the checkpoint, 0.5 now");
+  expect_failure(further + "--save-dir other --max-update 5 --from nowhere", "nowhere");
+  expect_failure(words(arguments("twice")), "name its folder again (--from)");
+}
+
 TEST_F(Train, BadInputIsNamedAndNothingIsWritten) {
   auto with = [](std::initializer_list<std::string> more) {
     std::vector<std::string> list = arguments("model");

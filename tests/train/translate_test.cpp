@@ -1,11 +1,16 @@
 // The task of translating: what it saves is a translator that opens again.
 #include "transformer/train/translate.h"
 
+#include <fstream>
+
+#include "support/golden.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
+#include "support/tiny_tokenizer.h"
 #include "transformer/generate/translator.h"
 #include "transformer/io/json.h"
 #include "transformer/text/toy_corpus.h"
+#include "transformer/train/trainer.h"
 
 namespace transformer::test {
 namespace {
@@ -58,7 +63,170 @@ struct Saved {
   }
 };
 
+std::string bytes_of(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A reference model with a tokenizer of its own: Marian's three files, or one token a letter.
+void make_start(const std::string& family, const fs::path& folder) {
+  const bool marian = family == "marian";
+  nlohmann::json tokenizer = tiny_tokenizer(true);
+  if (family == "t5") tokenizer["post_processor"]["single"].erase(0);  // … </s>
+  copy_with_tokenizer(golden_root() / family, folder, tokenizer);
+  nlohmann::json config = read_json(folder / "config.json");
+  if (!marian) {
+    for (const char* name : {"config.json", "generation_config.json"}) {
+      nlohmann::json file = read_json(folder / name);
+      file["eos_token_id"] = 2;
+      write_json(folder / name, file);
+    }
+    return;
+  }
+  fs::remove(folder / "tokenizer.json");
+  std::vector<ToyPair> text = ToyCorpus(100).training();
+  const TokenizerPtr pieces = train_sentencepiece(
+      [text, i = std::size_t{0}](std::string& line) mutable { return i < text.size() && (line = text[i++].source, true); },
+      {.vocab_size = 120});
+  pieces->save(folder / "source.spm"), pieces->save(folder / "target.spm");
+  nlohmann::json ids{{"</s>", config.at("eos_token_id")}, {"<unk>", 1}, {"<pad>", config.at("pad_token_id")}};
+  for (std::int32_t id = 4, next = 2; id < pieces->size(); ++id) ids[pieces->piece(id)] = next++;
+  write_json(folder / "vocab.json", ids);
+  write_json(folder / "tokenizer_config.json",
+             {{"tokenizer_class", "MarianTokenizer"}, {"unk_token", "<unk>"}, {"eos_token", "</s>"}, {"pad_token", "<pad>"}});
+}
+
+// Short texts to copy.
+TranslateConfig copying(const TemporaryFolder& folder, std::size_t pairs) {
+  std::vector<ToyPair> text = ToyCorpus(100).training();
+  std::erase_if(text, [](const ToyPair& p) { return p.source.size() > 30; });
+  text.resize(std::min(text.size(), pairs));
+  std::string lines;
+  for (const ToyPair& p : text) lines += p.source + "\t" + p.source + "\n";
+  std::ofstream(folder / "pairs.tsv") << lines;
+  TranslateConfig config;
+  config.tsv = config.valid_tsv = folder / "pairs.tsv";
+  config.max_tokens = 200;
+  return config;
+}
+
 }  // namespace
+
+// Hugging Face: labels are the target's tokens with all that its tokenizer puts around them, and the decoder's input is the
+// labels moved by one place, behind decoder_start_token_id.
+TEST(FineTuning, TheLossIsThatOfHuggingFace) {
+  for (const char* family : {"marian", "bart", "t5"}) {
+    SCOPED_TRACE(family);
+    const TemporaryFolder folder;
+    make_start(family, folder / "start");
+    Context ctx;
+    TranslateTask task(ctx, copying(folder, 1), FineTuning{.from = folder / "start", .label_smoothing = 0.0F});
+    ASSERT_EQ(task.plan(0), 1);
+    const float got = task.loss(ctx, task.prepare(0)).item();
+    std::ifstream file(folder / "pairs.tsv");
+    std::string line;
+    std::getline(file, line, '\t');
+    auto ids = [&](const Tokenizer& tokenizer) {
+      const std::vector<std::int32_t> all = tokenizer.tokenize(line).ids;
+      return Tensor::from<std::int32_t>(ctx, {1, std::ssize(all)}, all);
+    };
+    const auto model = load_model(ctx, folder / "start");
+    const NamedTensors out = model->run(ctx, {{"input_ids", ids(*task.tokenizers().source)}, {"labels", ids(*task.tokenizers().target)}});
+    EXPECT_NEAR(got, out.at("loss").item(), 1e-5F * std::abs(got));
+  }
+}
+
+TEST(FineTuning, LearnsAndKeepsTheFamily) {
+  for (const char* family : {"marian", "bart", "t5"}) {
+    SCOPED_TRACE(family);
+    const TemporaryFolder folder;
+    make_start(family, folder / "start");
+    const TranslateConfig data = copying(folder, 24);
+    const FineTuning start{.from = folder / "start"};
+    auto train = [&](const char* to, std::int64_t updates) {
+      Context ctx({.seed = 3});
+      TranslateTask task(ctx, data, start);
+      const double before = task.validate(ctx).front().second;
+      const TrainConfig config{.save_dir = folder / to,
+                               .max_update = updates,
+                               .lr = 0.003F,
+                               .lr_scheduler = Schedule::Kind::constant,
+                               .warmup_updates = 2,
+                               .quiet = true};
+      Trainer(ctx, task, config).run();
+      return std::pair(before, task.validate(ctx).front().second);
+    };
+    const auto [before, after] = train("straight", 16);
+    EXPECT_LT(after, 0.8 * before);
+
+    // The same bits when it is stopped in between.
+    train("twice", 9), train("twice", 16);
+    EXPECT_TRUE(bytes_of(folder / "straight/model.safetensors") == bytes_of(folder / "twice/model.safetensors"));
+
+    // A folder of the same family: the same settings and, byte for byte, the same tokenizer.
+    EXPECT_EQ(read_json(folder / "straight/config.json"), read_json(folder / "start/config.json"));
+    for (const auto& entry : fs::directory_iterator(folder / "start")) {
+      const fs::path name = entry.path().filename();
+      if (name != "model.safetensors" && name != "config.json") {
+        EXPECT_EQ(bytes_of(folder / "straight" / name), bytes_of(entry.path())) << name;
+      }
+    }
+    const SafetensorsFile old_file(folder / "start/model.safetensors"), new_file(folder / "straight/model.safetensors");
+    for (const std::string& name : new_file.names()) EXPECT_EQ(new_file.shape(name), old_file.shape(name)) << name;
+    Context ctx({.seed = 3});
+    const Translator translator = Translator::load(ctx, folder / "straight");
+    EXPECT_NO_THROW(static_cast<void>(translator.translate(ctx, "a cat")));
+
+    // Another start is another run.
+    TranslateTask again(ctx, data, start), further(ctx, data, FineTuning{.from = folder / "straight"});
+    EXPECT_NE(again.identity().at("start"), further.identity().at("start"));
+    EXPECT_EQ(again.identity().at("architecture"), further.identity().at("architecture"));
+  }
+}
+
+TEST(FineTuning, DropoutIsTheFoldersUnlessSet) {
+  const TemporaryFolder folder;
+  Context ctx;
+  for (const auto& [family, key] : {std::pair{"bart", "dropout"}, std::pair{"t5", "dropout_rate"}}) {
+    make_start(family, folder / family);
+    const nlohmann::json before = read_json(folder / family / "config.json");
+    const TranslateTask kept(ctx, copying(folder, 4), FineTuning{.from = folder / family});
+    EXPECT_EQ(kept.model()->config(), before);
+    const TranslateTask set(ctx, copying(folder, 4), FineTuning{.from = folder / family, .dropout = 0.25F});
+    EXPECT_EQ(set.model()->config().at(key), 0.25);
+    EXPECT_EQ(set.model()->network.encoder.dropout, 0.25F);
+  }
+  expect_error([&] { TranslateTask(ctx, copying(folder, 4), FineTuning{.from = folder / "t5", .ffn_dropout = 0.1F}); },
+               {"ffn_dropout", "T5", "one dropout"});
+}
+
+TEST(FineTuning, APrefixStandsBeforeEverySource) {
+  const TemporaryFolder folder;
+  make_start("t5", folder / "start");
+  Context ctx;
+  TranslateConfig data = copying(folder, 4);
+  const TranslateTask plain(ctx, data, FineTuning{.from = folder / "start"});
+  data.source_prefix = "copy: ";
+  const TranslateTask told(ctx, data, FineTuning{.from = folder / "start"});
+  const auto with = told.training().source(0), without = plain.training().source(0);
+  ASSERT_EQ(with.size(), without.size() + 6);
+  EXPECT_EQ(with[0], tiny_id('c'));
+  EXPECT_TRUE(std::equal(without.begin(), without.end(), with.begin() + 6));
+  EXPECT_EQ(told.training().target(0).size(), plain.training().target(0).size());
+}
+
+TEST(FineTuning, SaysWhatItCannotTrainFurther) {
+  const TemporaryFolder folder;
+  Context ctx;
+  const TranslateConfig data = copying(folder, 4);
+  for (const char* family : {"gpt2", "bert-base", "vit"})
+    expect_error([&] { TranslateTask(ctx, data, FineTuning{.from = golden_root() / family}); },
+                 {family, "does not translate", "an encoder and a decoder", "Marian, BART or T5"});
+  expect_error([&] { TranslateTask(ctx, data, FineTuning{.from = golden_root() / "marian"}); }, {"no tokenizer in this folder"});
+  TranslateConfig other = data;
+  other.vocab_size = 500;
+  expect_error([&] { TranslateTask(ctx, other, FineTuning{.from = golden_root() / "marian"}); }, {"vocab_size is 500", "keeps"});
+}
 
 TEST(TranslateTask, WhatIsSavedTranslatesTheSame) {
   for (const bool separate : {false, true}) {
