@@ -142,6 +142,7 @@ class PipelineTokenizer final : public Tokenizer {
   };
   std::unique_ptr<Detokenizer> detokenizer() const override { return std::make_unique<Stream>(*this); }
 
+  bool has_no_text(std::int32_t id) const override { return id >= size(); }
   std::string piece_of(std::int32_t id) const override {
     const std::string_view added = parts_.added.token(id);
     return std::string(!added.empty() ? added : parts_.model->vocabulary().token(id));

@@ -86,6 +86,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_speci
   std::vector<std::int32_t> kept;
   kept.reserve(ids.size());
   for (const std::int32_t id : ids) {
+    if (has_no_text(id)) continue;
     check(id);
     if (!skip_special_tokens || !is_special(id)) kept.push_back(id);
   }
@@ -110,8 +111,9 @@ StreamDecoder::StreamDecoder(TokenizerPtr tokenizer, bool skip_special_tokens)
     : tokenizer_(std::move(tokenizer)), skip_special_tokens_(skip_special_tokens), detokenizer_(tokenizer_->detokenizer()) {}
 
 std::string StreamDecoder::push(std::int32_t id) {
-  tokenizer_->check(id);
   std::string text;
+  if (tokenizer_->has_no_text(id)) return text;
+  tokenizer_->check(id);
   if (!skip_special_tokens_ || !tokenizer_->is_special(id)) detokenizer_->push(id, text);
   return text;
 }

@@ -175,7 +175,10 @@ TEST(HuggingFaceFiles, StreamsNeverSplitACharacter) {
   EXPECT_EQ(stream.push(ids[1]), "");
   EXPECT_EQ(stream.finish(), "\uFFFD");
   EXPECT_EQ(stream.push(ids[0]), "x") << "a stream that has ended begins anew";
-  test::expect_error([&] { stream.push(1'000'000); }, {"token 1000000"});
+  EXPECT_EQ(stream.push(1'000'000), "") << "models may have more rows than tokens";
+  EXPECT_EQ(gpt2->decode(Ids{1'000'000, ids[0]}), "x");
+  test::expect_error([&] { stream.push(-1); }, {"token -1"});
+  test::expect_error([&] { gpt2->piece(1'000'000); }, {"token 1000000"});
 }
 
 TEST(HuggingFaceFiles, StreamsOfSentencePiece) {

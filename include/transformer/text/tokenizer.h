@@ -71,7 +71,8 @@ class Tokenizer {
   Encoding tokenize_pair(std::string_view first, std::string_view second, bool special_tokens = true) const;
 
   // Special tokens are skipped unless the caller wants to see them; an unknown token is shown as the kind has it (" ⁇ ",
-  // "<unk>"). Error for an id outside the vocabulary.
+  // "<unk>"). Error for an id outside the vocabulary; but models of Hugging Face may have more rows than their tokenizer has
+  // tokens: there, larger ids have no text.
   std::string decode(std::span<const std::int32_t> ids, bool skip_special_tokens = true) const;
   // Does decode skip it?
   virtual bool is_special(std::int32_t id) const { return id == pad() || id == bos() || id == eos(); }
@@ -101,6 +102,7 @@ class Tokenizer {
   virtual std::unique_ptr<Detokenizer> detokenizer() const = 0;             // of ids that are all in range
   virtual std::string decode_all(std::span<const std::int32_t> ids) const;  // the same at once
   virtual std::string piece_of(std::int32_t id) const = 0;
+  virtual bool has_no_text(std::int32_t) const { return false; }  // an id that decoding passes over
 
  private:
   friend class StreamDecoder;

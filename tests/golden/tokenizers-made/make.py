@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 import sentencepiece
 
 folder = sys.argv[1] if len(sys.argv) > 1 else os.path.dirname(os.path.abspath(__file__))
-count = int(sys.argv[2]) if len(sys.argv) > 2 else 20
+count = int(sys.argv[2]) if len(sys.argv) > 2 else 18
 seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
 random.seed(seed)
 
@@ -261,7 +261,7 @@ for name, tokenizer in all_made():
     saved = json.loads(tokenizer.to_str())
     json.dump(saved, open(os.path.join(folder, name + ".json"), "w"), ensure_ascii=False, separators=(",", ":"))
     rows = []
-    for t in texts[:count if count > 100 or not name.startswith("cut-") else 14]:
+    for t in texts[:count if count > 100 or not name.startswith("cut-") else 12]:
         e = tokenizer.encode(t)
         row = {"ids": e.ids, "places": byte_places(t, e.offsets), "decoded": tokenizer.decode(e.ids)}
         if e.tokens != [tokenizer.id_to_token(i) for i in e.ids]:
