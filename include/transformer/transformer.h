@@ -42,6 +42,7 @@
 #include "transformer/text/bleu.h"           // BLEU as sacreBLEU computes it
 #include "transformer/text/chat_template.h"  // a conversation as a chat model reads it
 #include "transformer/text/chrf.h"
+#include "transformer/text/tokenizer.h"     // text to tokens and back
 #include "transformer/train/metrics_log.h"  // metrics.jsonl, metrics.csv, TensorBoard
 #include "transformer/train/optimizer.h"    // Adam, AdamW, clipping
 #include "transformer/train/progress.h"     // the live line
