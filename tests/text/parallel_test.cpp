@@ -5,6 +5,7 @@
 #include <set>
 
 #include "support/op_check.h"
+#include "support/tiny_tokenizer.h"
 #include "text/files.h"
 #include "transformer/core/random.h"
 
@@ -242,6 +243,27 @@ TEST(MakeBatch, SentenceAfterSentence) {
   EXPECT_EQ(batch.target_lengths, std::vector<std::int64_t>({4, 2}));
   EXPECT_TRUE(make_batch(data, {}).source.empty());
   test::expect_error([&] { make_batch(data, std::vector<std::int64_t>{3}); }, {"no pair 3"});
+}
+
+// Hugging Face: a tokenizer knows what stands around a text, and the model what its decoder begins with and what ends a target.
+TEST(MakeBatch, WhatTheTokenizerAddsAndWhatTheModelAdds) {
+  const std::int32_t a = test::tiny_id('a'), b = test::tiny_id('b');
+  for (const bool framed : {true, false}) {
+    SCOPED_TRACE(framed);
+    const TokenizerPtr tokenizer = parse_tokenizer(test::tiny_tokenizer(framed).dump());
+    const PairTokens tokens = pair_tokens(*tokenizer, {.bos = 5, .eos = 2});
+    EXPECT_EQ(tokens.source_end, framed ? 2 : -1);
+    PairReport report;
+    const PairDataset data = PairDataset::load(pairs_from({{"a", "b"}, {"", "b"}}), *tokenizer, *tokenizer, {}, report, 1, tokens);
+    EXPECT_EQ(report.empty, 1);
+    const PairIds batch = make_batch(data, std::vector<std::int64_t>{0});
+    EXPECT_EQ(batch.source, framed ? Ids({1, a, 2}) : Ids({a}));
+    EXPECT_EQ(batch.target, framed ? Ids({5, 1, b}) : Ids({5, b}));
+    EXPECT_EQ(batch.labels, framed ? Ids({1, b, 2}) : Ids({b, 2}));
+    EXPECT_EQ(batch.source_lengths.front(), std::ssize(batch.source));
+    EXPECT_EQ(batch.target_lengths.front(), std::ssize(batch.labels));
+  }
+  test::expect_error([] { pair_tokens(*letters(), {.bos = -1}); }, {"target tokenizer", "beginning"});
 }
 
 }  // namespace
