@@ -1,12 +1,12 @@
 // transformer tokenize on the tokenizers of Hugging Face models.
 #include "cli/command.h"
-#include "support/golden.h"
+#include "text/files.h"
 
 namespace transformer::test {
 namespace {
 
 TEST_F(Command, TokenizeReadsHuggingFace) {
-  const auto golden = golden_root() / "tokenizers";
+  const auto golden = case_folder("tokenizers");
   const std::string bert = "tokenize '" + (golden / "bert-wordpiece.json").string() + "'";
   EXPECT_EQ(run(bert, "A dog.\n").out, "[CLS] a dog . [SEP]\n");
   EXPECT_EQ(run(bert + " --no-special", "A dog.\n").out, "a dog .\n");

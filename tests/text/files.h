@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "support/golden.h"
 #include "transformer/text/lines.h"
 
 namespace transformer::test {
@@ -43,6 +44,12 @@ class TextFolder {
  private:
   std::filesystem::path path_;
 };
+
+// Cases in a folder of their own: where TRANSFORMER_GOLDEN says, or, when it has none of this name, those of the project.
+inline std::filesystem::path case_folder(const std::string& name) {
+  const std::filesystem::path given = golden_root() / name;
+  return std::filesystem::is_directory(given) ? given : std::filesystem::path(TRANSFORMER_SOURCE_DIR) / "tests/golden" / name;
+}
 
 inline std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -2,7 +2,6 @@
 #include <thread>
 
 #include "io/read_file.h"
-#include "support/golden.h"
 #include "support/op_check.h"
 #include "text/files.h"
 #include "transformer/core/random.h"
@@ -17,7 +16,7 @@ using nlohmann::json;
 using test::TextFolder;
 using Ids = std::vector<std::int32_t>;
 
-std::string golden(const std::string& name) { return read_file(test::golden_root() / "tokenizers" / name); }
+std::string golden(const std::string& name) { return read_file(test::case_folder("tokenizers") / name); }
 
 Ids with(Ids ids, Ids before, const Ids& behind) {
   before.insert(before.end(), ids.begin(), ids.end());
@@ -157,7 +156,7 @@ TEST(HuggingFaceFiles, PlacesInTextThatIsNotUtf8) {
 }
 
 TEST(HuggingFaceFiles, StreamsNeverSplitACharacter) {
-  const TokenizerPtr gpt2 = load_tokenizer(test::golden_root() / "tokenizers" / "gpt2-bytelevel-bpe.json");
+  const TokenizerPtr gpt2 = load_tokenizer(test::case_folder("tokenizers") / "gpt2-bytelevel-bpe.json");
   const Ids ids = gpt2->encode("x😀y");
   StreamDecoder stream(gpt2);
   std::vector<std::string> parts;
@@ -183,7 +182,7 @@ TEST(HuggingFaceFiles, StreamsNeverSplitACharacter) {
 
 TEST(HuggingFaceFiles, StreamsOfSentencePiece) {
   for (const char* name : {"llama-bpe.model", "t5-unigram.model"}) {
-    const TokenizerPtr tokenizer = load_tokenizer(test::golden_root() / "tokenizers" / name);
+    const TokenizerPtr tokenizer = load_tokenizer(test::case_folder("tokenizers") / name);
     const RandomStream random{};
     for (std::uint64_t round = 0; round < 200; ++round) {
       Ids ids;
@@ -200,7 +199,7 @@ TEST(HuggingFaceFiles, StreamsOfSentencePiece) {
 }
 
 TEST(HuggingFaceFiles, ManyThreadsUseOne) {
-  const TokenizerPtr tokenizer = load_tokenizer(test::golden_root() / "tokenizers" / "gpt2-bytelevel-bpe.json");
+  const TokenizerPtr tokenizer = load_tokenizer(test::case_folder("tokenizers") / "gpt2-bytelevel-bpe.json");
   const std::string text = "A dog runs across the green grass. 나는 학교에 간다 ";
   const Ids want = tokenizer->encode(text);
   std::vector<std::thread> threads;
@@ -267,7 +266,7 @@ TEST(HuggingFaceFiles, DamagedFilesAreErrors) {
   std::uint64_t draw = 0;
   const auto next = [&](std::uint64_t below) { return random.bits(draw++) % below; };
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(test::golden_root() / "tokenizers-made"))
+  for (const auto& entry : std::filesystem::directory_iterator(test::case_folder("tokenizers-made")))
     if (entry.path().extension() == ".json" && entry.file_size() < 8000) files.push_back(read_file(entry.path()));
   ASSERT_FALSE(files.empty());
   std::sort(files.begin(), files.end());

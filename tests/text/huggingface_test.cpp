@@ -3,7 +3,6 @@
 #include <set>
 
 #include "io/read_file.h"
-#include "support/golden.h"
 #include "support/op_check.h"
 #include "text/files.h"
 #include "transformer/io/json.h"
@@ -48,7 +47,7 @@ void expect_cases(const TokenizerPtr& tokenizer, const json& texts, const json& 
 }
 
 TEST(HuggingFaceTokenizer, GoldenCasesOfAllKinds) {
-  const auto folder = test::golden_root() / "tokenizers";
+  const auto folder = test::case_folder("tokenizers");
   const json expected = read_json(folder / "expected.json");
   int kinds = 0;
   for (const auto& [name, rows] : expected.items()) {
@@ -62,7 +61,7 @@ TEST(HuggingFaceTokenizer, GoldenCasesOfAllKinds) {
 }
 
 TEST(HuggingFaceTokenizer, OlderFilesGiveTheSame) {
-  const auto folder = test::golden_root() / "tokenizers";
+  const auto folder = test::case_folder("tokenizers");
   const json expected = read_json(folder / "expected.json");
   expect_cases(load_tokenizer(folder / "gpt2-vocab.json"), expected["texts"], expected["gpt2-bytelevel-bpe"]);
   expect_cases(load_tokenizer(folder / "gpt2-merges.txt"), expected["texts"], expected["gpt2-bytelevel-bpe"]);
@@ -70,7 +69,7 @@ TEST(HuggingFaceTokenizer, OlderFilesGiveTheSame) {
 }
 
 TEST(HuggingFaceTokenizer, MadeCasesOfAllFamilies) {
-  const auto folder = test::golden_root() / "tokenizers-made";
+  const auto folder = test::case_folder("tokenizers-made");
   const json cases = read_json(folder / "cases.json");
   for (const auto& [name, expected] : cases["tokenizers"].items()) {
     SCOPED_TRACE(name);
