@@ -55,10 +55,7 @@ struct LoopState {
   std::shared_ptr<const Sequence> items;
   std::size_t index = 0;
 };
-struct Arguments {
-  List positional = {};
-  std::vector<std::pair<std::string, Value>> named = {};
-};
+struct Arguments;
 struct Function {
   std::string name;
   std::function<Value(Machine&, const Arguments&)> call;
@@ -119,6 +116,11 @@ class Value {
                std::shared_ptr<const Sequence>, std::shared_ptr<const Mapping>, std::shared_ptr<Namespace>,
                std::shared_ptr<const LoopState>, std::shared_ptr<const Function>>
       data_;
+};
+
+struct Arguments {
+  List positional = {};
+  std::vector<std::pair<std::string, Value>> named = {};
 };
 
 bool equal(const Value& a, const Value& b);
