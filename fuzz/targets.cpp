@@ -230,7 +230,8 @@ const std::vector<Target>& targets() {
       {"vocabulary", fuzz_vocabulary, vocabulary_seeds},
       {"chat", fuzz_chat, chat_seeds, Format::text, std::size_t{384} << 20},  // as many steps as a template may take
       {"processor", fuzz_processor, processor_seeds},
-      {"image", fuzz_image, image_seeds, Format::binary},
+      // A byte of PNG may be 1032 of pixels with one bit each.
+      {"image", fuzz_image, image_seeds, Format::binary, std::size_t{16} << 20, 80'000},
   };
   return all;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <utility>
 
 namespace transformer {
@@ -97,6 +98,10 @@ const nlohmann::json* Settings::find(std::string_view key) {
   known_.emplace(key);
   const auto it = config_.find(key);
   return it == config_.end() ? nullptr : &*it;
+}
+
+void Settings::check_small(std::string_view key, std::int64_t value) {
+  checked(key, value, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max());
 }
 
 void Settings::missing(std::string_view key) { fail(where, "the key '{}' is missing", key); }

@@ -1,5 +1,6 @@
 #include "transformer/vision/image.h"
 
+#include <algorithm>
 #include <memory>
 
 #include "io/read_file.h"
@@ -19,11 +20,70 @@
 #pragma GCC diagnostic pop
 
 namespace transformer {
+namespace {
+
+// What follows looks at a file before the decoder does: stb_image takes memory for whatever a header announces, and before 2.28 it
+// writes past the end of large Huffman tables.
+class Bytes {
+ public:
+  explicit Bytes(std::string_view bytes) : bytes_(bytes) {}
+  std::size_t size() const { return bytes_.size(); }
+  std::size_t operator[](std::size_t i) const { return i < size() ? static_cast<unsigned char>(bytes_[i]) : 0U; }
+  std::size_t two(std::size_t i) const { return (*this)[i] << 8 | (*this)[i + 1]; }
+  std::size_t four(std::size_t i) const { return two(i) << 16 | two(i + 2); }
+
+ private:
+  std::string_view bytes_;
+};
+
+bool is_png(const Bytes& file) { return file.four(0) == 0x89504E47; }
+
+// JPEG: no Huffman table has more than 256 codes.
+void check_tables(const Bytes& jpeg, std::string_view name) {
+  for (std::size_t i = 0; i < jpeg.size();) {
+    const std::size_t marker = jpeg[i + 1];
+    if (jpeg[i] != 0xFF || marker == 0xFF) {
+      ++i;  // data, padding
+    } else if (marker <= 0x01 || (marker >= 0xD0 && marker <= 0xD9)) {
+      i += 2;  // without a segment: a stuffed 0, TEM, RST0 to RST7, SOI, EOI
+    } else {
+      const std::size_t end = i + 2 + jpeg.two(i + 2);
+      for (std::size_t table = i + 4; marker == 0xC4 && table < end;) {
+        std::size_t codes = 0;
+        for (std::size_t length = 1; length <= 16; ++length) codes += jpeg[table + length];
+        if (codes > 256) fail(name, "the image is damaged: a Huffman table has {} codes, more than 256", codes);
+        table += 17 + codes;
+      }
+      i = end;
+    }
+  }
+}
+
+// PNG: every chunk is there as a whole.
+void check_chunks(const Bytes& png, std::string_view name) {
+  constexpr std::size_t last = 0x49454E44;  // IEND
+  for (std::size_t i = 8; i + 8 <= png.size() && png.four(i + 4) != last; i += 12 + png.four(i))
+    if (png.four(i) > png.size() - i - 8)
+      fail(name, "the image is damaged: a part of {} bytes is announced, {} are left", png.four(i), png.size() - i - 8);
+}
+
+// Can so many pixels be in the file? A byte of PNG gives at most 1032 bytes (deflate); JPEG has a bit at least for 64 pixels.
+void check_pixels(const Bytes& file, std::int64_t pixels, std::string_view name) {
+  constexpr std::size_t channels[] = {1, 1, 3, 1, 2, 1, 4};  // by the type of colour
+  const std::size_t type = std::min<std::size_t>(file[25], 6), bits = std::max<std::size_t>(file[24], 1) * channels[type];
+  const std::size_t most = is_png(file) ? file.size() * 1032 * 8 / bits : file.size() * 512;
+  if (static_cast<std::size_t>(pixels) > most) fail(name, "the image is damaged: it has {} bytes for {} pixels", file.size(), pixels);
+}
+
+}  // namespace
 
 Image decode_image(std::string_view bytes, std::string_view name) {
   constexpr std::size_t largest_file = std::size_t{1} << 30;
   constexpr std::int64_t largest_side = 1 << 15, most_pixels = std::int64_t{1} << 27;
   if (bytes.size() > largest_file) fail(name, "the file has {} bytes: an image may have {}", bytes.size(), largest_file);
+  const Bytes file(bytes);
+  if (is_png(file)) check_chunks(file, name);
+  if (file[0] == 0xFF) check_tables(file, name);
   const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
   const int size = static_cast<int>(bytes.size());
   int width = 0, height = 0, channels = 0;
@@ -31,6 +91,7 @@ Image decode_image(std::string_view bytes, std::string_view name) {
     fail(name, "not an image that can be read: expected PNG or JPEG ({})", stbi_failure_reason());
   if (width < 1 || height < 1 || width > largest_side || height > largest_side || std::int64_t{width} * height > most_pixels)
     fail(name, "the image is {} x {}: expected at most {} on a side and {} pixels in all", width, height, largest_side, most_pixels);
+  check_pixels(file, std::int64_t{width} * height, name);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(stbi_load_from_memory(data, size, &width, &height, &channels, 3), stbi_image_free);
   if (!pixels) fail(name, "the image is damaged: {}", stbi_failure_reason());
   Image image{.height = height, .width = width, .channels = 3};

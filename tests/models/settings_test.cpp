@@ -38,7 +38,9 @@ TEST(Settings, EveryKeyIsHonouredOrRefusedByName) {
   expect_refused(small_gpt2(), {{"n_embd", "wide"}}, {"'n_embd'", "expected an integer", "wide"});
   expect_refused(small_gpt2(), {{"n_embd", nullptr}}, {"'n_embd'"});
   expect_refused(small_gpt2(), {{"n_embd", 9}}, {"d_model 9 is not divisible by 2 heads"});
-  expect_refused(small_gpt2(), {{"n_layer", 1'000'000'000'000}}, {"n_layer is 1000000000000: expected 0 to 2000"});
+  expect_refused(small_gpt2(), {{"n_layer", 1'000'000'000'000}}, {"n_layer is 1000000000000", "to 2147483647"});
+  expect_refused(small_gpt2(), {{"n_layer", 2001}}, {"n_layer is 2001: expected 0 to 2000"});
+  expect_refused({{"model_type", "roberta"}}, {{"pad_token_id", std::int64_t{1} << 62}}, {"pad_token_id is 4611686018427387904"});
   expect_refused(small_gpt2(), {{"quantization_config", {{"bits", 4}}}}, {"quantization_config", "quantized weights are not supported"});
   expect_refused(small_gpt2(), {{"pruned_heads", {{"0", {1}}}}}, {"pruned_heads"});
   expect_refused(small_gpt2(), {{"model_type", "gpt3"}}, {"'gpt3' is none of", "did you mean 'gpt2'?"});

@@ -145,6 +145,17 @@ TEST(Image, DamagedFilesAreErrors) {
   std::string vast = png;
   vast[16] = vast[20] = 0x7f;  // the sides of its header
   expect_error([&] { decode_image(vast, "vast.png"); }, {"vast.png"});
+  std::string many = jpeg;  // codes in a Huffman table, more than the decoder has room for
+  const std::size_t table = many.find("\xFF\xC4");
+  ASSERT_NE(table, std::string::npos);
+  for (std::size_t i = table + 5; i < table + 21; ++i) many[i] = '\x11';
+  expect_error([&] { decode_image(many, "many.jpg"); }, {"many.jpg", "272 codes, more than 256"});
+  std::string cut = png;  // sides of 8192 pixels, for which there are no bytes; then a part that would be longer than the file
+  cut[18] = cut[22] = 0x20;
+  expect_error([&] { decode_image(cut, "cut.png"); }, {"cut.png", "pixels"});
+  cut = png;
+  cut[33] = 0x70;
+  expect_error([&] { decode_image(cut, "cut.png"); }, {"cut.png", "announced"});
   // Cut off or changed anywhere: a picture or an Error, nothing else.
   for (const std::string& file : {png, jpeg}) {
     const RandomStream random{7, 0, 0};

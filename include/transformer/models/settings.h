@@ -81,9 +81,11 @@ class Settings {
   static T read(std::string_view key, const nlohmann::json& given) {
     T value{};
     detail::read_value(given, value, std::string(key));
+    if constexpr (std::is_same_v<T, std::int64_t>) check_small(key, value);
     return value;
   }
   [[noreturn]] static void missing(std::string_view key);
+  static void check_small(std::string_view key, std::int64_t value);  // of 32 bits: what is computed of it then fits in 64
 
   nlohmann::json config_;  // aliases resolved
   std::string model_type_;
