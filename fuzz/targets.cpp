@@ -223,7 +223,7 @@ const std::vector<Target>& targets() {
   static const std::vector<Target> all{
       {"safetensors", fuzz_safetensors, safetensors_seeds, Format::safetensors},
       {"index", fuzz_index, index_seeds},
-      {"config", fuzz_config, config_seeds, Format::text, std::size_t{64} << 20},
+      {"config", fuzz_config, config_seeds, Format::text, std::size_t{128} << 20},
       {"generation", fuzz_generation, generation_seeds},
       {"toml", fuzz_toml, toml_seeds},
       {"tokenizer", fuzz_tokenizer, tokenizer_seeds},
