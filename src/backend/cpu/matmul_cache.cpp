@@ -62,9 +62,8 @@ Cut cut_of(const MatmulCache::Problem& p) {
   const bool transposed = p.a_col != 1;  // a weight's gradient: each thread should transpose its own part of a only
   if (transposed) return p.n > 2 * p.m ? Cut::columns : Cut::rows;
   if (p.k > 8 * std::max(p.m, p.n)) return p.n >= 256 ? Cut::columns : Cut::none;  // deep: b is what is read, each half of it once
-  if (p.m < 1024) return Cut::none;
-  // Tall and narrow, many tokens through a small model: oneDNN's own pieces are too coarse to be even.
-  return p.in == DType::float32 && p.k <= 256 && p.n >= 256 ? Cut::columns : Cut::rows;
+  // Tall and narrow, many tokens through a small model: oneDNN's own pieces are too coarse to be even. In float32 it is no gain.
+  return p.m >= 1024 && p.in == DType::bfloat16 ? Cut::rows : Cut::none;
 }
 
 }  // namespace
