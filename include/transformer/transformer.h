@@ -44,6 +44,7 @@
 #include "transformer/text/chrf.h"
 #include "transformer/text/tokenizer.h"     // text to tokens and back
 #include "transformer/train/metrics_log.h"  // metrics.jsonl, metrics.csv, TensorBoard
+#include "transformer/train/model_task.h"   // a task that trains one of the models
 #include "transformer/train/optimizer.h"    // Adam, AdamW, clipping
 #include "transformer/train/progress.h"     // the live line
 #include "transformer/train/schedule.h"     // learning rates

@@ -1,7 +1,7 @@
 // Which pairs make a batch: the order of an epoch as a pure function of the seed, the epoch and the lengths.
 #include <algorithm>
 
-#include "transformer/core/random.h"
+#include "transformer/core/shuffle.h"
 #include "transformer/text/parallel.h"
 
 namespace transformer {
@@ -11,17 +11,6 @@ constexpr std::string_view where = "plan_epoch";
 
 // Batches that one bucket is enough for: within it pairs are sorted by length.
 constexpr std::int64_t bucket_batches = 64;
-
-// Fisher and Yates. Written out because std::shuffle may differ between libraries.
-template <class T>
-void shuffle(std::vector<T>& items, const RandomStream& random) {
-  for (std::uint64_t i = items.size(); i > 1; --i) {
-    // A number in [0, i): the top half of a 96-bit product, its bias below 2⁻³² even for 2³² items.
-    const std::uint64_t high = random.bits(2 * i), low = random.bits(2 * i + 1);
-    const auto other = static_cast<std::size_t>((high * i + (low * i >> 32)) >> 32);
-    std::swap(items[i - 1], items[other]);
-  }
-}
 
 struct Pair {
   std::int64_t index = 0, source = 0, target = 0;  // tokens of either side, special ones included
@@ -48,13 +37,10 @@ std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::
                                                   std::int64_t epoch) {
   if (max_tokens < 1) fail(where, "max_tokens is {}, must be at least 1", max_tokens);
   if (epoch < 0 || epoch > 0xFFFFFFFF) fail(where, "there is no epoch {}", epoch);
-  // Steps of the training draw from streams of the same seed; their ops are counted from 0 and never come up here.
-  const auto stream = [&](std::uint32_t op) { return RandomStream{seed, static_cast<std::uint32_t>(epoch), op}; };
-
   std::vector<Pair> order;
   order.reserve(static_cast<std::size_t>(data.size()));
   for (std::int64_t i = 0; i < data.size(); ++i) order.push_back({i, std::ssize(data.source(i)) + 1, std::ssize(data.target(i)) + 1});
-  shuffle(order, stream(0xFFFFFFFF));
+  shuffle(order, epoch_stream(seed, epoch));
   sort_buckets(order, max_tokens);
 
   std::vector<std::vector<std::int64_t>> batches;
@@ -70,7 +56,7 @@ std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::
     }
     batches.back().push_back(pair.index);
   }
-  shuffle(batches, stream(0xFFFFFFFE));
+  shuffle(batches, epoch_stream(seed, epoch, 1));
   return batches;
 }
 

@@ -133,7 +133,7 @@ std::string Progress::line(int width) const {
   number(3, state_.perplexity, [](double v) { return v < 1e5 ? fmt::format("ppl {:.2f}", v) : fmt::format("ppl {:.1e}", v); });
   number(6, state_.lr, [](double v) { return fmt::format("lr {:.2e}", v); });
   number(7, state_.gradient_norm, [](double v) { return v < 1e4 ? fmt::format("gnorm {:.2f}", v) : fmt::format("gnorm {:.1e}", v); });
-  number(5, state_.tokens_per_second, [](double v) { return short_count(v) + " tok/s"; });
+  number(5, state_.tokens_per_second, [&](double v) { return fmt::format("{} {}/s", short_count(v), state_.unit); });
   add(6, duration(elapsed()));
   number(2, eta(), [](double v) { return "ETA " + duration(v); });
 

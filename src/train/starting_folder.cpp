@@ -28,7 +28,8 @@ constexpr const char* copied[] = {"tokenizer.json",
                                   "tokenizer.model",
                                   "source.model",
                                   "target.model",
-                                  "generation_config.json"};
+                                  "generation_config.json",
+                                  "preprocessor_config.json"};
 
 struct Hash {
   std::uint64_t value = 0;

@@ -81,7 +81,8 @@ void check(const TrainConfig& c) {
   if (c.average < 0 || c.log_interval < 1 || c.max_bad_updates < 1 || c.patience < 0)
     fail("train", "average, patience, log_interval and max_bad_updates are {}, {}, {} and {}: expected 0, 0, 1 and 1 or more", c.average,
          c.patience, c.log_interval, c.max_bad_updates);
-  if (c.lr_scheduler == Schedule::Kind::cosine && c.max_update == 0) fail("train", "the cosine schedule needs max_update, where it ends");
+  if (c.lr_scheduler == Schedule::Kind::cosine && c.max_update == 0 && c.max_epoch == 0)
+    fail("train", "the cosine schedule needs max_update or max_epoch, where it ends");
   std::error_code error;
   fs::create_directories(c.save_dir, error);
   if (error) fail(c.save_dir, "cannot make the folder: {}", error.message());
@@ -181,30 +182,28 @@ void Trainer::State::update(std::vector<Batch>& batches) {
 
 void Trainer::State::report() {
   if (targets == 0.0) return;
+  const TaskWords words = task.words();
   const double now = seconds(), loss = loss_sum / targets, lr = schedule(step), speed = tokens / std::max(now - since, 1e-9);
   progress.update({.epoch = epoch + 1,
                    .step = step,
                    .total_steps = total_steps,
                    .loss = loss,
-                   .perplexity = std::exp(loss),
+                   .perplexity = words.perplexity ? std::exp(loss) : std::nan(""),
                    .lr = lr,
                    .gradient_norm = gradient_norm,
-                   .tokens_per_second = speed});
+                   .tokens_per_second = speed,
+                   .unit = words.unit});
   if (step % config.log_interval != 0) return;
-  log->add(
-      {.step = step,
-       .epoch = epoch + 1,
-       .split = "train",
-       .seconds = now,
-       .values = {
-           {"loss", loss}, {"perplexity", std::exp(loss)}, {"lr", lr}, {"gradient_norm", gradient_norm}, {"tokens_per_second", speed}}});
+  Metrics values{{"loss", loss}};
+  if (words.perplexity) values.emplace_back("perplexity", std::exp(loss));
+  values.insert(values.end(), {{"lr", lr}, {"gradient_norm", gradient_norm}, {fmt::format("{}_per_second", words.units), speed}});
+  log->add({.step = step, .epoch = epoch + 1, .split = "train", .seconds = now, .values = values});
   loss_sum = targets = tokens = 0.0;
   since = now;
 }
 
 void Trainer::State::train_epoch(std::int64_t batches) {
   Prefetcher<Batch> prefetched([this](std::int64_t i) { return task.prepare(i); }, batch, batches);
-  const auto due = [&](std::int64_t interval) { return interval > 0 && step % interval == 0; };
   while (batch < batches && !interrupted() && !done()) {
     std::vector<Batch> several;
     while (static_cast<std::int64_t>(several.size()) < config.update_freq) {
@@ -218,9 +217,10 @@ void Trainer::State::train_epoch(std::int64_t batches) {
     batch += static_cast<std::int64_t>(several.size());
     report();
     if (batch >= batches) ++epoch, batch = 0;
-    const bool ended = batch == 0 || done();
-    if (due(config.validate_interval_updates) || (config.validate_interval_updates == 0 && ended)) validate();
-    if (due(config.save_interval_updates) || (config.save_interval_updates == 0 && ended) || validated_at == step) save();
+    const auto now = [&](std::int64_t interval) { return interval > 0 ? step % interval == 0 : batch == 0; };
+    const bool last = done();
+    if (now(config.validate_interval_updates) || last) validate();
+    if (now(config.save_interval_updates) || last || validated_at == step) save();
     if (batch == 0) return;
   }
 }
@@ -383,6 +383,7 @@ TrainResult Trainer::run() {
     const std::int64_t updates = (batches + s.config.update_freq - 1) / s.config.update_freq;
     s.total_steps = s.config.max_epoch > 0 ? s.config.max_epoch * updates : 0;
     if (s.config.max_update > 0) s.total_steps = s.total_steps > 0 ? std::min(s.total_steps, s.config.max_update) : s.config.max_update;
+    s.schedule.total = s.total_steps;
     s.train_epoch(batches);
   }
   TrainResult result{.step = s.step, .epoch = s.epoch, .best_step = s.best_step, .best = s.best};

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "train/starting_folder.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/json.h"
 #include "transformer/models/classic.h"
@@ -99,22 +98,6 @@ nlohmann::json changed_dropout(const FineTuning& start, const nlohmann::json& co
   return changes;
 }
 
-// The folder's model, if it is of the kind that translates.
-std::shared_ptr<Seq2SeqModel> load_seq2seq(Context& ctx, const FineTuning& start) {
-  const nlohmann::json config = read_json(fs::path(start.from) / "config.json");
-  std::unique_ptr<Model> model;
-  try {
-    model = make_model(config);  // no memory is taken for a model that is none
-  } catch (const Error& e) {
-    fail(start.from, "{}", e.what());
-  }
-  if (dynamic_cast<const Seq2SeqModel*>(model.get()) == nullptr)
-    fail(start.from, "a model of type {} does not translate: expected one with an encoder and a decoder, such as Marian, BART or T5",
-         config.value("model_type", nlohmann::json("unknown")).dump());
-  model = load_model(ctx, start.from, {.changes = changed_dropout(start, config)});
-  return std::shared_ptr<Seq2SeqModel>(&dynamic_cast<Seq2SeqModel&>(*model.release()));
-}
-
 constexpr const char *source_file = "source.spm", *target_file = "target.spm";
 
 nlohmann::json vocabulary_of(const Tokenizer& tokenizer) {
@@ -138,61 +121,62 @@ void save_marian_tokenizers(const TokenizerPair& pair, const fs::path& folder) {
               {"separate_vocabs", !pair.joint()}});
 }
 
-std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
-
 }  // namespace
 
 TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, TransformerConfig model, const std::optional<fs::path>& resumed)
-    : ctx_(ctx), config_(config), seed_(ctx.random().seed()) {
+    : ModelTask(ctx, "train translate"), config_(config) {
   // Everything that can be wrong with the files or the model is known before the first minute of work.
   config_.arch = decided(config.arch, model);
   const auto [training, validation] = open_text(config);
-  if (resumed && read_json(*resumed / "trainer.json").contains(nlohmann::json::json_pointer("/identity/start")))
-    fail(resumed->string(), "this run trains a ready model further: name its folder again (--from), or choose another save_dir");
+  check_fresh(resumed);
   make_tokenizers(resumed);
   target_ = tokenizers_.target->special_tokens();
   read(training, validation);
-  build(ctx, std::move(model));
+  build(std::move(model));
 }
 
 TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, const FineTuning& start)
-    : ctx_(ctx), config_(config), seed_(ctx.random().seed()) {
+    : ModelTask(ctx, "train translate"), config_(config) {
   check_not_set(config);
   const auto [training, validation] = open_text(config);
-  open(ctx, start);
+  open(start);
   read(training, validation);
 }
 
 TranslateTask::TranslateTask(Context& ctx, Text text, const TranslateConfig& config, TransformerConfig model)
-    : ctx_(ctx), config_(config), seed_(ctx.random().seed()), tokenizers_(std::move(text.tokenizers)),
+    : ModelTask(ctx, "train translate"), config_(config), tokenizers_(std::move(text.tokenizers)),
       target_(tokenizers_.target->special_tokens()) {
   config_.arch = decided(config.arch, model);
   read(from_memory(text.training), text.validation.empty() ? PairSource() : from_memory(text.validation));
-  build(ctx, std::move(model));
+  build(std::move(model));
 }
 
-void TranslateTask::open(Context& ctx, const FineTuning& start) {
-  from_ = start.from;
-  model_ = load_seq2seq(ctx, start);
-  start_ = std::make_shared<const StartingFolder>(from_);
-  tokenizers_ = load_tokenizers(from_);
-  target_ = target_tokens(*tokenizers_.target, from_);
+void TranslateTask::open(const FineTuning& start) {
+  open_model(
+      start.from, [&](const nlohmann::json& config) { return changed_dropout(start, config); },
+      [](const Model& model) {
+    return dynamic_cast<const Seq2SeqModel*>(&model) != nullptr
+        ? ""
+        : "does not translate: expected one with an encoder and a decoder, such as Marian, BART or T5";
+      });
+  tokenizers_ = load_tokenizers(start.from);
+  target_ = target_tokens(*tokenizers_.target, start.from);
   settings_.label_smoothing = start.label_smoothing;
   static_cast<void>(translator());  // says when the vocabularies do not fit
   for (const auto& [name, id] : {std::pair{"decoder_start_token_id", target_.bos}, std::pair{"eos_token_id", target_.eos}})
-    if (id < 0 || id >= model_->network.target_vocabulary())
-      fail(from_, "{} is {}: expected a token of the vocabulary, which has {}", name, id, model_->network.target_vocabulary());
+    if (id < 0 || id >= network()->target_vocabulary())
+      fail(start.from, "{} is {}: expected a token of the vocabulary, which has {}", name, id, network()->target_vocabulary());
 }
 
 void TranslateTask::read(const PairSource& training, const PairSource& validation) {
   PairFilter filter{.max_length = config_.max_length, .max_ratio = config_.max_ratio};
-  if (start_) {  // one place is the start or the end token's
-    const std::int64_t longest = std::min(model_->network.encoder.max_length(), model_->network.decoder.max_length()) - 1;
+  if (!started_from().empty()) {  // one place is the start or the end token's
+    const std::int64_t longest = std::min(network()->encoder.max_length(), network()->decoder.max_length()) - 1;
     filter.max_length = filter.max_length == 0 ? longest : std::min(filter.max_length, longest);
   }
   const PairTokens tokens = pair_tokens(*tokenizers_.source, target_);
   auto load = [&](const PairSource& pairs, PairReport& report) {
-    return PairDataset::load(pairs, *tokenizers_.source, *tokenizers_.target, filter, report, ctx_.threads(), tokens);
+    return PairDataset::load(pairs, *tokenizers_.source, *tokenizers_.target, filter, report, context().threads(), tokens);
   };
   training_ = load(training, training_report_);
   if (!validation) return;
@@ -204,9 +188,12 @@ void TranslateTask::read(const PairSource& training, const PairSource& validatio
     validation_sources_.push_back(std::move(source)), validation_references_.push_back(std::move(reference));
 }
 
-Translator TranslateTask::translator() const {
-  return {std::shared_ptr<const EncoderDecoder>(model_, &model_->network), tokenizers_, target_};
+std::shared_ptr<const EncoderDecoder> TranslateTask::network() const {
+  auto model = std::dynamic_pointer_cast<const Seq2SeqModel>(shared_model());
+  return {model, &model->network};
 }
+
+Translator TranslateTask::translator() const { return {network(), tokenizers_, target_}; }
 
 void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
   if (!config_.tokenizer.empty()) {
@@ -235,7 +222,7 @@ void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
 }
 
 std::string TranslateTask::layout() const {
-  if (start_) return fmt::format("{}, from {}", model_->config().value("model_type", "transformer"), from_);
+  if (!started_from().empty()) return fmt::format("{}, from {}", model().config().value("model_type", "transformer"), started_from());
   if (marian()) return "marian";
   const std::string why_not = why_not_marian(settings_);
   return why_not.empty() ? "transformer" : fmt::format("transformer ({})", why_not);
@@ -246,50 +233,38 @@ MarianTokens TranslateTask::tokens() const {
   return {.start = t.bos(), .end = t.eos(), .padding = t.pad()};
 }
 
-void TranslateTask::build(Context& ctx, TransformerConfig model) {
+void TranslateTask::build(TransformerConfig model) {
   model.src_vocab_size = tokenizers_.source->size();
   model.tgt_vocab_size = tokenizers_.joint() ? 0 : tokenizers_.target->size();
   model.pad_id = tokenizers_.target->pad();
   settings_ = std::move(model);
-  auto made = make_model(marian() ? marian_config(settings_, tokens()) : classic_config(settings_));
-  model_.reset(&dynamic_cast<Seq2SeqModel&>(*made.release()));
-  initialize(ctx, model_->parameters());
-}
-
-std::vector<NamedParameter> TranslateTask::parameters() {
-  std::vector<NamedParameter> trained = model_->parameters();
-  std::erase_if(trained, [](const NamedParameter& p) { return !p.parameter->trained; });
-  return trained;
+  build_model(marian() ? marian_config(settings_, tokens()) : classic_config(settings_));
 }
 
 nlohmann::json TranslateTask::identity() const {
   auto vocabulary = [](const Tokenizer& t) { return nlohmann::json{{"size", t.size()}, {"fingerprint", hex(fingerprint(t))}}; };
-  nlohmann::json out{{"data",
-                      {{"training_pairs", training_->size()},
-                       {"training_fingerprint", hex(training_->fingerprint())},
-                       {"max_tokens", config_.max_tokens}}},
-                     {"vocabulary",
-                      {{"source", vocabulary(*tokenizers_.source)},
+  nlohmann::json out = model_identity();
+  if (started_from().empty()) {
+    out["architecture"] = to_json(settings_);
+    out["architecture"]["arch"] = detail::write_value(config_.arch, "arch");
+  } else {
+    out["architecture"]["label_smoothing"] = detail::write_value(settings_.label_smoothing, "label_smoothing");
+  }
+  out["data"] = {
+      {"training_pairs", training_->size()}, {"training_fingerprint", hex(training_->fingerprint())}, {"max_tokens", config_.max_tokens}};
+  out["vocabulary"] = {{"source", vocabulary(*tokenizers_.source)},
                        {"target", vocabulary(*tokenizers_.target)},
                        {"vocab_size", config_.vocab_size},
                        {"subwords", detail::write_value(config_.subwords, "subwords")},
                        {"separate_vocabularies", config_.separate_vocabularies},
                        {"character_coverage", config_.character_coverage},
-                       {"normalization", config_.normalization}}},
-                     {"architecture", to_json(settings_)}};
-  if (start_) {
-    out["architecture"] = model_->config();
-    out["architecture"]["label_smoothing"] = detail::write_value(settings_.label_smoothing, "label_smoothing");
-    out["start"] = {{"weights", start_->weights}};
-  } else {
-    out["architecture"]["arch"] = detail::write_value(config_.arch, "arch");
-  }
+                       {"normalization", config_.normalization}};
   if (validation_) out["data"]["validation_fingerprint"] = hex(validation_->fingerprint());
   return out;
 }
 
 std::int64_t TranslateTask::plan(std::int64_t epoch) {
-  plan_ = plan_epoch(*training_, config_.max_tokens, seed_, epoch);
+  plan_ = plan_epoch(*training_, config_.max_tokens, seed(), epoch);
   return static_cast<std::int64_t>(plan_.size());
 }
 
@@ -300,7 +275,7 @@ Batch TranslateTask::prepare(std::int64_t index) const {
 }
 
 Tensor TranslateTask::loss(Context& ctx, const Batch& batch) const {
-  return model_->network.loss(ctx, to_tensors(ctx, *std::any_cast<PairIds>(&batch.content)), settings_.label_smoothing);
+  return network()->loss(ctx, to_tensors(ctx, *std::any_cast<PairIds>(&batch.content)), settings_.label_smoothing);
 }
 
 // The loss without label smoothing, so that its exponential is the perplexity.
@@ -311,7 +286,7 @@ Metrics TranslateTask::validate(Context& ctx) {
   for (const auto& indices : plan_epoch(*validation_, std::max(config_.max_tokens, std::int64_t{8192}), 0, 0)) {
     const PairIds ids = make_batch(*validation_, indices);
     const auto targets = static_cast<double>(ids.labels.size());
-    sum += static_cast<double>(model_->network.loss(ctx, to_tensors(ctx, ids), 0.0F).item()) * targets;
+    sum += static_cast<double>(network()->loss(ctx, to_tensors(ctx, ids), 0.0F).item()) * targets;
     count += targets;
   }
   Metrics measured{{"loss", sum / count}, {"perplexity", std::exp(sum / count)}};
@@ -322,12 +297,7 @@ Metrics TranslateTask::validate(Context& ctx) {
   return measured;
 }
 
-void TranslateTask::save(const fs::path& folder) {
-  if (start_) {
-    save_model(ctx_, *model_, folder, {.dtype = DType::float32});  // all bits, whatever the folder had: training goes on from them
-    return start_->write_files(folder);
-  }
-  save_model(ctx_, *model_, folder);
+void TranslateTask::save_beside(const fs::path& folder) const {
   const bool subwords = tokenizers_.source->kind() == "sentencepiece" && tokenizers_.target->kind() == "sentencepiece";
   if (marian() && subwords) save_marian_tokenizers(tokenizers_, folder);
   else save_tokenizers(tokenizers_, folder);
@@ -339,10 +309,6 @@ void TranslateTask::save(const fs::path& folder) {
                                     .pad_token_id = static_cast<std::int32_t>(padding),
                                     .decoder_start_token_id = static_cast<std::int32_t>(start)};
   write_json(folder / "generation_config.json", generation_json(generation));
-}
-
-void TranslateTask::load(Context& ctx, const fs::path& folder) {
-  transformer::load(ctx, model_->bindings(), Checkpoint(folder), model_->load_rules());
 }
 
 }  // namespace transformer

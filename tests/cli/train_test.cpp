@@ -1,23 +1,16 @@
 // `transformer train translate` as its user meets it: killed, stopped, given other data, given nonsense.
-#include <fcntl.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <chrono>
-#include <map>
-#include <random>
 #include <thread>
 
-#include "cli/command.h"
+#include "cli/training.h"
 #include "transformer/text/toy_corpus.h"
 
 namespace transformer::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
-class Train : public Command {
+class Train : public Training {
  protected:
   Train() {
     std::string source, target;
@@ -66,73 +59,15 @@ class Train : public Command {
             "--save-dir",
             folder};
   }
-  static std::string words(const std::vector<std::string>& list) {
-    std::string text;
-    for (const std::string& word : list) text += word + " ";
-    return text;
-  }
-
   // Refused after the data was read, so that more than the error is printed.
   void expect_refusal(const std::string& line, const std::string& message) const {
     const CommandResult r = run(line);
     EXPECT_EQ(r.code, 1) << line;
     expect_parts(r.err, {"\ntransformer: ", message});
   }
-
-  // Starts the command in the background; its messages go to the file `log`.
-  pid_t start(const std::vector<std::string>& list) const {
-    fs::remove(folder_ / "log");  // what is read there is this run's
-    const pid_t child = fork();
-    if (child != 0) return child;
-    std::vector<char*> argv{const_cast<char*>("transformer")};
-    for (const std::string& word : list) argv.push_back(const_cast<char*>(word.c_str()));
-    argv.push_back(nullptr);
-    if (chdir(folder_.path().c_str()) != 0) _exit(126);
-    const int log = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0666);
-    dup2(log, STDERR_FILENO), dup2(log, STDOUT_FILENO);
-    execv(TRANSFORMER_COMMAND, argv.data());
-    _exit(127);
-  }
-
-  // Every file of a folder that a run with the same settings must reproduce.
-  std::map<std::string, std::string> model_files(const std::string& folder) const {
-    std::map<std::string, std::string> out;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_ / folder))
-      if (entry.path().extension() == ".safetensors" || entry.path().extension() == ".model") {
-        const std::string name = fs::relative(entry.path(), folder_ / folder).string();
-        out[name] = read(folder + "/" + name);
-      }
-    return out;
-  }
 };
 
 }  // namespace
-
-TEST_F(Train, KilledTenTimesEndsWithTheSameBits) {
-  const auto begin = Clock::now();
-  ASSERT_EQ(run(words(arguments("straight"))).code, 0) << read("stderr");
-  const std::chrono::duration<double> whole = Clock::now() - begin;
-  const double longest = std::min(whole.count() / 6, 0.3);  // ten lives together are too short to finish
-  std::mt19937 random(20170612);
-  int killed = 0;
-  for (int i = 0; i < 10; ++i) {
-    const pid_t child = start(arguments("killed"));
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution(0.0, longest)(random)));
-    kill(child, SIGKILL);
-    int status = 0;
-    waitpid(child, &status, 0);
-    killed += WIFSIGNALED(status) ? 1 : 0;
-  }
-  EXPECT_EQ(killed, 10);
-  ASSERT_EQ(run(words(arguments("killed"))).code, 0) << read("stderr");
-  const auto expected = model_files("straight"), got = model_files("killed");
-  EXPECT_GT(expected.size(), 6U);
-  for (const auto& [name, bytes] : expected) {
-    ASSERT_TRUE(got.contains(name)) << name;
-    EXPECT_TRUE(got.at(name) == bytes) << name << " differs";
-  }
-  EXPECT_EQ(got.size(), expected.size());
-}
 
 TEST_F(Train, AskedToStopItSavesAndSaysHowToGoOn) {
   ASSERT_EQ(run(words(arguments("straight"))).code, 0) << read("stderr");

@@ -260,6 +260,32 @@ TEST(Trainer, AFullDiskLeavesTheLastCheckpoint) {
   EXPECT_EQ(train(config).weights, train(whole).weights);  // and it goes on from there
 }
 
+TEST(Trainer, TheCosineEndsWithTheLastEpoch) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.lr_scheduler = Schedule::Kind::cosine, config.warmup_updates = 0, config.min_lr = 1e-5F, config.log_interval = 1;
+  train(config);
+  std::ifstream lines(folder / "metrics.jsonl");
+  std::vector<float> rates;
+  for (std::string line; std::getline(lines, line);)
+    if (const auto entry = nlohmann::json::parse(line); entry.contains("lr")) rates.push_back(entry.at("lr").get<float>());
+  ASSERT_GT(rates.size(), 3U);
+  EXPECT_TRUE(std::is_sorted(rates.rbegin(), rates.rend()));
+  EXPECT_FLOAT_EQ(rates.back(), 1e-5F);
+}
+
+TEST(Trainer, TheLastUpdateIsValidatedWhateverTheInterval) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.max_epoch = 0, config.max_update = 7, config.validate_interval_updates = 5;
+  train(config);
+  std::ifstream lines(folder / "metrics.jsonl");
+  std::vector<int> validated;
+  for (std::string line; std::getline(lines, line);)
+    if (const auto entry = nlohmann::json::parse(line); entry.at("split") == "valid") validated.push_back(entry.at("step").get<int>());
+  EXPECT_EQ(validated, (std::vector<int>{5, 7}));
+}
+
 TEST(Trainer, SaysWhichSettingIsWrong) {
   const TemporaryFolder folder;
   auto with = [&](auto change) {
@@ -271,7 +297,8 @@ TEST(Trainer, SaysWhichSettingIsWrong) {
   expect_error(with([](TrainConfig& c) { c.max_epoch = 0; }), {"never end", "max_epoch"});
   expect_error(with([](TrainConfig& c) { c.lr = 0; }), {"lr is 0"});
   expect_error(with([](TrainConfig& c) { c.ema_decay = 1; }), {"ema_decay is 1"});
-  expect_error(with([](TrainConfig& c) { c.lr_scheduler = Schedule::Kind::cosine; }), {"cosine", "max_update"});
+  expect_error(with([](TrainConfig& c) { c.lr_scheduler = Schedule::Kind::cosine, c.max_epoch = 0, c.patience = 3; }),
+               {"cosine", "max_update or max_epoch"});
   std::ofstream(folder / "file") << "x";
   expect_error(with([&](TrainConfig& c) { c.save_dir = (folder / "file/inside").string(); }), {"file/inside", "cannot make the folder"});
 }

@@ -58,8 +58,7 @@ struct Saved {
     return {ctx, text, {.arch = layout}, model};
   }
   std::vector<std::string> translations(const TranslateTask& task) {
-    return trimmed(
-        Translator(std::shared_ptr<const EncoderDecoder>(task.model(), &task.model()->network), task.tokenizers()).translate(ctx, sources));
+    return trimmed(Translator(task.network(), task.tokenizers()).translate(ctx, sources));
   }
 };
 
@@ -191,10 +190,10 @@ TEST(FineTuning, DropoutIsTheFoldersUnlessSet) {
     make_start(family, folder / family);
     const nlohmann::json before = read_json(folder / family / "config.json");
     const TranslateTask kept(ctx, copying(folder, 4), FineTuning{.from = folder / family});
-    EXPECT_EQ(kept.model()->config(), before);
+    EXPECT_EQ(kept.model().config(), before);
     const TranslateTask set(ctx, copying(folder, 4), FineTuning{.from = folder / family, .dropout = 0.25F});
-    EXPECT_EQ(set.model()->config().at(key), 0.25);
-    EXPECT_EQ(set.model()->network.encoder.dropout, 0.25F);
+    EXPECT_EQ(set.model().config().at(key), 0.25);
+    EXPECT_EQ(set.network()->encoder.dropout, 0.25F);
   }
   expect_error([&] { TranslateTask(ctx, copying(folder, 4), FineTuning{.from = folder / "t5", .ffn_dropout = 0.1F}); },
                {"ffn_dropout", "T5", "one dropout"});

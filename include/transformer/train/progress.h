@@ -45,7 +45,8 @@ struct ProgressState {
   double lr = std::numeric_limits<double>::quiet_NaN();
   double gradient_norm = std::numeric_limits<double>::quiet_NaN();
   double tokens_per_second = std::numeric_limits<double>::quiet_NaN();
-  std::string phase = {};  // shown in front where it is not empty: "validating"
+  std::string_view unit = "tok";  // what tokens_per_second counts
+  std::string phase = {};         // shown in front where it is not empty: "validating"
 };
 
 struct ProgressOptions {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -21,12 +22,19 @@ std::string describe(const Metrics& metrics);  // "loss 2.31, bleu 38.4"
 struct Batch {
   std::any content;          // whatever the task's prepare() made for its loss()
   std::int64_t targets = 0;  // terms of the loss: the weight of this batch in a sum of several
-  std::int64_t tokens = 0;   // real ones, on both sides: what tokens per second counts
+  std::int64_t tokens = 0;   // real ones, on both sides (or images …): what tokens per second counts
+};
+
+// How progress speaks of a task: "29.0k tok/s", and of the metric tokens_per_second.
+struct TaskWords {
+  std::string_view unit = "tok", units = "tokens";
+  bool perplexity = true;  // the loss is a mean log-probability of tokens: its exponential is shown too
 };
 
 class Task {
  public:
   virtual ~Task() = default;
+  virtual TaskWords words() const { return {}; }
 
   // The same parameters in the same order at every call, all of them leaves.
   virtual std::vector<NamedParameter> parameters() = 0;

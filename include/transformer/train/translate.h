@@ -22,7 +22,7 @@
 #include "transformer/text/bleu.h"
 #include "transformer/text/parallel.h"
 #include "transformer/text/tokenizer_pair.h"
-#include "transformer/train/task.h"
+#include "transformer/train/model_task.h"
 
 namespace transformer {
 
@@ -101,9 +101,7 @@ struct FineTuning {
   }
 };
 
-struct StartingFolder;
-
-class TranslateTask : public Task {
+class TranslateTask : public ModelTask {
  public:
   // Reads the data and makes the vocabulary and the model, with fresh weights. `resumed`: the checkpoint that training will
   // go on from, whose vocabulary is used. The vocabulary sizes in `model` are set here.
@@ -120,42 +118,35 @@ class TranslateTask : public Task {
 
   const PairReport& training_report() const { return training_report_; }
   const PairReport& validation_report() const { return validation_report_; }
-  const std::shared_ptr<Seq2SeqModel>& model() const { return model_; }
+  std::shared_ptr<const EncoderDecoder> network() const;
   const TokenizerPair& tokenizers() const { return tokenizers_; }
   // "marian", or "transformer (norm is "pre", but a Marian model has "post")", or "bart, from FOLDER".
   std::string layout() const;
   const PairDataset& training() const { return *training_; }
 
-  std::vector<NamedParameter> parameters() override;  // those that are trained
   nlohmann::json identity() const override;
   std::int64_t plan(std::int64_t epoch) override;
   Batch prepare(std::int64_t index) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;
-  void save(const std::filesystem::path& folder) override;
-  void load(Context& ctx, const std::filesystem::path& folder) override;
 
  private:
-  void build(Context& ctx, TransformerConfig model);
-  void open(Context& ctx, const FineTuning& start);
+  void save_beside(const std::filesystem::path& folder) const override;
+  void build(TransformerConfig model);
+  void open(const FineTuning& start);
   void read(const PairSource& training, const PairSource& validation);  // validation: may be empty
   void make_tokenizers(const std::optional<std::filesystem::path>& resumed);
   MarianTokens tokens() const;
   bool marian() const { return config_.arch == TranslateLayout::marian; }  // auto is decided at the beginning
   Translator translator() const;
 
-  Context& ctx_;
   TranslateConfig config_;
-  std::uint64_t seed_;
-  std::shared_ptr<const StartingFolder> start_;  // null: the model began with fresh weights
-  std::string from_;
   TokenizerPair tokenizers_;
   SpecialTokens target_;  // of the target, as the model has them
   PairReport training_report_, validation_report_;
   std::optional<PairDataset> training_, validation_;
   std::vector<std::string> validation_sources_, validation_references_;  // for BLEU
   TransformerConfig settings_;  // of the model, with its vocabularies; of one that is trained further the label smoothing alone
-  std::shared_ptr<Seq2SeqModel> model_;
   std::vector<std::vector<std::int64_t>> plan_;
 };
 

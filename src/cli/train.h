@@ -1,0 +1,41 @@
+#pragma once
+// What the tasks of `transformer train` share. Each task is one file, train_TASK.cpp.
+
+#include <string>
+#include <vector>
+
+#include "cli/compute.h"
+#include "cli/flags.h"
+#include "transformer/train/trainer.h"
+
+namespace transformer::cli {
+
+struct SeedConfig {
+  std::int64_t seed = 1;
+  static void visit(auto& self, auto&& field) { field("seed", self.seed, "of all random choices: weights, order of the data, dropout"); }
+};
+
+// Trains until the end, or until the user stops it, and says how it ended.
+TrainResult train(Context& ctx, Task& task, const TrainConfig& config);
+
+// "--d-model" for d_model.
+std::string flag_of(std::string name);
+// Whether the user wrote this flag.
+bool flag_given(const CLI::App& verb, const std::string& flag);
+
+// The fields of a configuration that the user has set: by a flag, or in a file, which has all settings when --dump-config wrote it,
+// so that there those count that differ from the defaults.
+template <Configuration C>
+std::vector<std::string> fields_given(const CLI::App& verb, const C& config, const C& defaults = {}) {
+  std::vector<std::string> out;
+  const nlohmann::json settings = to_json(config), usual = to_json(defaults);
+  for (const auto& [name, value] : settings.items())
+    if (flag_given(verb, flag_of(name)) || value != usual.at(name)) out.push_back(name);
+  return out;
+}
+// Error (of usage) when `fields` are given together with --from, which has them already.
+void refuse_with_from(const std::string& from, const std::vector<std::string>& fields);
+
+void add_train_translate(CLI::App& verb);
+
+}  // namespace transformer::cli

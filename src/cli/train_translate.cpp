@@ -1,0 +1,78 @@
+// transformer train translate: an encoder-decoder from parallel text.
+#include <memory>
+
+#include "cli/train.h"
+#include "transformer/models/presets.h"
+#include "transformer/train/translate.h"
+
+namespace transformer::cli {
+namespace {
+
+void say_what_was_read(const char* what, const PairReport& report) {
+  if (report.total == 0) return;
+  fmt::print(stderr, "{}: {} pairs", what, report.kept());
+  if (report.kept() < report.total)
+    fmt::print(stderr, "; left out: {} empty, {} too long, {} with too different lengths", report.empty, report.too_long,
+               report.unbalanced);
+  if (report.invalid_utf8 > 0) fmt::print(stderr, "; {} invalid UTF-8 sequences replaced", report.invalid_utf8);
+  fmt::print(stderr, "\n");
+}
+
+struct Translate {
+  TransformerConfig model;
+  FineTuning start;
+  TranslateConfig data;
+  TrainConfig training;
+  ComputeConfig compute;
+  SeedConfig seed;
+
+  // With --from: the dropout that the user has set, and nothing that would make another model of the folder's. A file that
+  // --dump-config wrote has all settings: there, those that differ from the defaults are set.
+  FineTuning fine_tuning(const CLI::App& verb) const {
+    FineTuning out = start;
+    out.label_smoothing = model.label_smoothing;
+    std::vector<std::string> refused;
+    if (flag_given(verb, "--preset")) refused.emplace_back("preset");
+    for (const std::string& name : fields_given(verb, model)) {
+      if (name == "dropout") out.dropout = model.dropout;
+      else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
+      else if (name == "ffn_dropout") out.ffn_dropout = model.ffn_dropout;
+      else if (name != "label_smoothing") refused.push_back(name);
+    }
+    for (const char* name : {"arch", "tokenizer", "subwords", "vocab_size", "separate_vocabularies", "character_coverage", "normalization"})
+      if (flag_given(verb, flag_of(name))) refused.emplace_back(name);
+    refuse_with_from(start.from, refused);
+    return out;
+  }
+
+  TranslateTask task(Context& ctx, const FineTuning& fine_tuning) const {
+    if (!start.from.empty()) return {ctx, data, fine_tuning};
+    return {ctx, data, model, latest_checkpoint(training.save_dir)};
+  }
+
+  void run(const CLI::App& verb) const {
+    const FineTuning further = start.from.empty() ? start : fine_tuning(verb);
+    check(training);
+    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    TranslateTask task = this->task(ctx, further);
+    say_what_was_read("training", task.training_report());
+    say_what_was_read("validation", task.validation_report());
+    fmt::print(stderr, "model: {} parameters, vocabulary {}, layout {}\n", count(task.parameters()), task.tokenizers().target->size(),
+               task.layout());
+    train(ctx, task, training);
+  }
+};
+
+}  // namespace
+
+void add_train_translate(CLI::App& verb) {
+  CLI::App* translate = verb.add_subcommand(
+      "translate", "an encoder-decoder from two text files, sentence by sentence; with --from, a ready one further");
+  auto settings = std::make_shared<Translate>();
+  add_settings(*translate, settings->start, settings->data,
+               part(settings->model, {.without = {"src_vocab_size", "tgt_vocab_size", "pad_id"}}), settings->training, settings->compute,
+               settings->seed);
+  translate->callback([settings, translate] { settings->run(*translate); });
+}
+
+}  // namespace transformer::cli

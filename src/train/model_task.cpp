@@ -1,0 +1,86 @@
+#include "transformer/train/model_task.h"
+
+#include "train/starting_folder.h"
+#include "transformer/autograd/autograd.h"
+#include "transformer/io/json.h"
+
+namespace transformer {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+NamedTensors to_tensors(Context& ctx, const HostTensors& host) {
+  NamedTensors out;
+  for (const auto& [name, tensor] : host)
+    std::visit([&]<class T>(const std::vector<T>& values) { out[name] = Tensor::from<T>(ctx, tensor.shape, values); }, tensor.values);
+  return out;
+}
+
+std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+ModelTask::ModelTask(Context& ctx, std::string name) : ctx_(ctx), name_(std::move(name)) {}
+
+std::uint64_t ModelTask::seed() const { return ctx_.random().seed(); }
+
+void ModelTask::build_model(const json& config) {
+  model_ = make_model(config);
+  initialize(ctx_, model_->parameters());
+}
+
+void ModelTask::open_model(const std::string& folder, const std::function<json(const json& config)>& changes,
+                           const std::function<std::string(const Model& model)>& why_not) {
+  const json config = read_json(fs::path(folder) / "config.json");
+  const json changed = changes(config);
+  try {
+    json wanted = config;
+    wanted.update(changed);
+    const std::string reason = why_not(*make_model(wanted));  // no memory is taken for a model of another kind
+    if (!reason.empty()) fail("config.json", "a model of type {} {}", config.value("model_type", json("unknown")).dump(), reason);
+  } catch (const Error& e) {
+    fail(folder, "{}", e.what());
+  }
+  model_ = load_model(ctx_, folder, {.changes = changed});
+  start_ = std::make_shared<const StartingFolder>(folder);
+  from_ = folder;
+}
+
+void ModelTask::check_fresh(const std::optional<fs::path>& resumed) const {
+  if (resumed && read_json(*resumed / "trainer.json").contains(json::json_pointer("/identity/start")))
+    fail(resumed->string(), "this run trains a ready model further: name its folder again (--from), or choose another save_dir");
+}
+
+json ModelTask::model_identity() const {
+  json out{{"architecture", model_->config()}};
+  if (start_) out["start"] = {{"weights", start_->weights}};
+  return out;
+}
+
+std::vector<NamedParameter> ModelTask::parameters() {
+  std::vector<NamedParameter> trained = model_->parameters();
+  std::erase_if(trained, [](const NamedParameter& p) { return !p.parameter->trained; });
+  return trained;
+}
+
+Tensor ModelTask::loss(Context& ctx, const Batch& batch) const {
+  return model_->run(ctx, to_tensors(ctx, *std::any_cast<HostTensors>(&batch.content)), {.logits = false}).at("loss");
+}
+
+NamedTensors ModelTask::evaluate(Context& ctx, const HostTensors& inputs, const RunOptions& options) const {
+  const NoGradients no_gradients(ctx);
+  return model_->run(ctx, to_tensors(ctx, inputs), options);
+}
+
+void ModelTask::save(const fs::path& folder) {
+  if (!start_) {
+    save_model(ctx_, *model_, folder);
+    return save_beside(folder);
+  }
+  save_model(ctx_, *model_, folder, {.dtype = DType::float32});  // all bits, whatever the folder had: training goes on from them
+  start_->write_files(folder);
+}
+
+void ModelTask::load(Context& ctx, const fs::path& folder) {
+  transformer::load(ctx, model_->bindings(), Checkpoint(folder), model_->load_rules());
+}
+
+}  // namespace transformer

@@ -1,0 +1,88 @@
+// Killed at random moments and resumed, every task ends with the bits of a run that was never stopped.
+//
+// A task is one row: the files it trains on, and its command without --save-dir. It saves every few updates, validates, and averages
+// its last checkpoints, so that all of that is under test; a whole run should take a second or two.
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "cli/training.h"
+#include "transformer/text/toy_corpus.h"
+
+namespace transformer::test {
+namespace {
+
+using Write = std::function<void(const std::string& name, const std::string& content)>;
+
+struct ResumeCase {
+  std::string name;
+  void (*data)(const Write& write);
+  std::vector<std::string> arguments;
+};
+
+std::vector<std::string> split(const std::string& line) {
+  std::vector<std::string> out;
+  std::istringstream in(line);
+  for (std::string word; in >> word;) out.push_back(word);
+  return out;
+}
+
+void toy_pairs(const Write& write) {
+  auto both = [&](const std::string& name, const std::vector<ToyPair>& pairs) {
+    std::string source, target;
+    for (const ToyPair& p : pairs) source += p.source + "\n", target += p.target + "\n";
+    write(name + ".en", source), write(name + ".ko", target);
+  };
+  both("train", ToyCorpus(400).training());
+  both("valid", ToyCorpus(60).testing());
+}
+
+const std::vector<ResumeCase> cases{
+    {"translate", toy_pairs,
+     split("train translate --source train.en --target train.ko --valid-source valid.en --valid-target valid.ko --vocab-size 400 "
+           "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --max-tokens 400 --lr 0.01 --warmup-updates 20 --max-epoch 12 "
+           "--save-interval-updates 5 --threads 2 --average 3")},
+};
+
+class Resume : public Training, public testing::WithParamInterface<ResumeCase> {
+ protected:
+  static std::vector<std::string> command(const std::string& folder) {
+    std::vector<std::string> list = GetParam().arguments;
+    list.insert(list.end(), {"--save-dir", folder});
+    return list;
+  }
+};
+
+TEST_P(Resume, KilledTenTimesEndsWithTheSameBits) {
+  GetParam().data([this](const std::string& name, const std::string& content) { write(name, content); });
+  const auto begin = std::chrono::steady_clock::now();
+  ASSERT_EQ(run(words(command("straight"))).code, 0) << read("stderr");
+  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
+  const double longest = std::min(whole.count() / 6, 0.3);  // ten lives together are too short to finish
+  std::mt19937 random(20170612);
+  int killed = 0;
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = start(command("killed"));
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution(0.0, longest)(random)));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    killed += WIFSIGNALED(status) ? 1 : 0;
+  }
+  EXPECT_EQ(killed, 10);
+  ASSERT_EQ(run(words(command("killed"))).code, 0) << read("stderr");
+  const auto expected = model_files("straight"), got = model_files("killed");
+  EXPECT_GT(expected.size(), 6U);
+  for (const auto& [name, bytes] : expected) {
+    ASSERT_TRUE(got.contains(name)) << name;
+    EXPECT_TRUE(got.at(name) == bytes) << name << " differs";
+  }
+  EXPECT_EQ(got.size(), expected.size());
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, Resume, testing::ValuesIn(cases), [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace transformer::test
