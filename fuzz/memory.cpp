@@ -9,7 +9,10 @@
 #include <new>
 
 #ifdef TRANSFORMER_SANITIZED
-#include <sanitizer/allocator_interface.h>
+// Of sanitizer/allocator_interface.h, which GCC does not install though its library has them.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, std::size_t),
+                                                         void (*free_hook)(const volatile void*));
+extern "C" std::size_t __sanitizer_get_allocated_size(const volatile void* at);
 #endif
 
 namespace transformer::fuzz {
@@ -28,7 +31,7 @@ void start_counting() {
 #ifdef TRANSFORMER_SANITIZED  // it replaces malloc, and tells
   static const int hooked = __sanitizer_install_malloc_and_free_hooks(
       [](const volatile void*, std::size_t size) { count(static_cast<std::int64_t>(size)); },
-      [](const volatile void* at) { count(-static_cast<std::int64_t>(__sanitizer_get_allocated_size(const_cast<const void*>(at)))); });
+      [](const volatile void* at) { count(-static_cast<std::int64_t>(__sanitizer_get_allocated_size(at))); });
   static_cast<void>(hooked);
 #endif
   held = most = 0;
