@@ -12,13 +12,6 @@ namespace {
 
 std::int64_t up_to_multiple(std::int64_t n, std::int64_t of) { return (n + of - 1) / of * of; }
 
-// Leaves a sublayer's output out of whole samples while training (stochastic depth): x [batch · n, d].
-Tensor drop_samples(Context& ctx, const Tensor& x, std::int64_t batch, float p) {
-  if (!ctx.training() || p == 0.0F) return x;
-  const Tensor kept = dropout(ctx, Tensor::full(ctx, {batch, 1, 1}, 1.0F, x.dtype()), p);
-  return reshape(ctx, mul(ctx, reshape(ctx, x, {batch, -1, x.dim(1)}), kept), x.shape());
-}
-
 // Zeros at the right and below, up to whole patches.
 Tensor padded(Context& ctx, const Tensor& images, const Patches& p) {
   Tensor x = images;
@@ -87,7 +80,7 @@ Tensor SwinBlock::relative_bias(Context& ctx) const {
   return reshape(ctx, transpose(ctx, values, 0, 1), {1, -1, area, area});
 }
 
-Tensor SwinBlock::operator()(Context& ctx, const Tensor& x, const Grid& grid, const Windows& windows, Tensor* weights) const {
+Tensor SwinBlock::operator()(Context& ctx, const Tensor& x, const Windows& windows, Tensor* weights) const {
   const Packing& p = windows.packing;
   const Tensor bias = relative_bias(ctx);
   const AttentionCall call{.sequences = Sequences::uniform(p.batch, p.longest),
@@ -97,7 +90,7 @@ Tensor SwinBlock::operator()(Context& ctx, const Tensor& x, const Grid& grid, co
   const Tensor y = around_attention(ctx, x, [&](const Tensor& h) {
     const Tensor in_windows = reshape(ctx, unpack(ctx, h, p), {p.batch * p.longest, d});
     const Tensor attended = reshape(ctx, attention(ctx, in_windows, call), {p.batch, p.longest, d});
-    return drop_samples(ctx, pack(ctx, attended, p), grid.batch, drop_path);
+    return drop_sequences(ctx, pack(ctx, attended, p), p.sequences, drop_path);
   });
   return around_feed_forward(ctx, y, [&](const Tensor& h) { return feed_forward(ctx, h); });
 }
@@ -127,7 +120,7 @@ Tensor SwinStage::operator()(Context& ctx, Tensor x, Grid& grid, Tensor* weights
   const Windows straight = cut_windows(ctx, grid, window, 0);
   const Windows moved = shift > 0 && blocks.size() > 1 ? cut_windows(ctx, grid, window, shift) : straight;
   for (const SwinBlock& block : blocks)
-    x = block(ctx, x, grid, block.shifted ? moved : straight, &block == &blocks.back() ? weights : nullptr);
+    x = block(ctx, x, block.shifted ? moved : straight, &block == &blocks.back() ? weights : nullptr);
   return merging ? (*merging)(ctx, x, grid) : x;
 }
 

@@ -161,7 +161,8 @@ std::unique_ptr<Model> make(Settings& s, const std::string& prefix, const std::s
              .feed_forward = feed_forward_of(s.activation("hidden_act", "gelu"), false),
              .qkv_bias = s.get("qkv_bias", true),
              .dropout = s.get("hidden_dropout_prob", 0.0F),
-             .attention_dropout = s.get("attention_probs_dropout_prob", 0.0F)};
+             .attention_dropout = s.get("attention_probs_dropout_prob", 0.0F),
+             .drop_path = s.get("drop_path_rate", 0.0F)};  // not Hugging Face's: it counts while training only
   if (c.stack.head_dim > (std::int64_t{1} << 28) / c.stack.heads) s.refuse("head_dim", "all heads together are too wide");
   c.dropout = c.stack.dropout;
   c.channels = s.size("num_channels", 3);

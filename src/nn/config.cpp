@@ -47,6 +47,7 @@ StackConfig StackConfig::resolved() const {
   probability("dropout", dropout);
   probability("attention_dropout", attention_dropout);
   probability("ffn_dropout", ffn_dropout);
+  probability("drop_path", drop_path);
 
   if (head_dim == 0) {
     if (d_model % heads != 0)

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "transformer/ops/dropout.h"
 #include "transformer/ops/elementwise.h"
 
 namespace transformer {
 
 Layer::Layer(const StackConfig& c)
-    : order(c.order), separate_norms(c.separate_norms), attention(c, false), feed_forward(c), around_attention(c), around_feed_forward(c) {
+    : order(c.order), separate_norms(c.separate_norms), drop_path(c.drop_path), attention(c, false), feed_forward(c), around_attention(c),
+      around_feed_forward(c) {
   if (c.cross_attention) {
     cross_attention.emplace(c, true);
     around_cross_attention.emplace(c);
@@ -17,14 +19,15 @@ Layer::Layer(const StackConfig& c)
 }
 
 Tensor Layer::operator()(Context& ctx, Tensor x, const AttentionCall& self, const AttentionCall& cross) const {
+  const auto in_some = [&](const Tensor& sub) { return drop_sequences(ctx, sub, self.sequences, drop_path); };
   if (order == BlockOrder::parallel) {
     const Tensor h = around_attention.norm(ctx, x);
     const Tensor g = separate_norms ? around_feed_forward.norm(ctx, x) : h;
-    return add_dropout(ctx, x, add(ctx, attention(ctx, h, self), feed_forward(ctx, g)), around_attention.dropout);
+    return add_dropout(ctx, x, in_some(add(ctx, attention(ctx, h, self), feed_forward(ctx, g))), around_attention.dropout);
   }
-  x = around_attention(ctx, x, [&](const Tensor& h) { return attention(ctx, h, self); });
-  if (cross_attention) x = (*around_cross_attention)(ctx, x, [&](const Tensor& h) { return (*cross_attention)(ctx, h, cross); });
-  return around_feed_forward(ctx, x, [&](const Tensor& h) { return feed_forward(ctx, h); });
+  x = around_attention(ctx, x, [&](const Tensor& h) { return in_some(attention(ctx, h, self)); });
+  if (cross_attention) x = (*around_cross_attention)(ctx, x, [&](const Tensor& h) { return in_some((*cross_attention)(ctx, h, cross)); });
+  return around_feed_forward(ctx, x, [&](const Tensor& h) { return in_some(feed_forward(ctx, h)); });
 }
 
 Stack::Stack(const StackConfig& c) : config(c.resolved()), positions(config) {
@@ -33,6 +36,7 @@ Stack::Stack(const StackConfig& c) : config(c.resolved()), positions(config) {
   for (std::int64_t i = 0; i < config.layers; ++i) {
     if (!config.windows.empty()) each.window = config.windows[static_cast<std::size_t>(i)];
     if (config.scale_by_layer) each.attention_scale = scale / static_cast<float>(i + 1);
+    each.drop_path = config.layers > 1 ? config.drop_path * static_cast<float>(i) / static_cast<float>(config.layers - 1) : 0.0F;
     layers.emplace_back(each);
   }
   if (config.final_norm) final_norm = norm_of(config);

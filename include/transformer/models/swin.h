@@ -50,7 +50,7 @@ struct SwinBlock {
 
   SwinBlock(const StackConfig& resolved, std::int64_t window, bool shifted, float drop_path);
   // x [tokens, d]; weights, when asked for, [windows, heads, window², window²]
-  Tensor operator()(Context& ctx, const Tensor& x, const Grid& grid, const Windows& windows, Tensor* weights) const;
+  Tensor operator()(Context& ctx, const Tensor& x, const Windows& windows, Tensor* weights) const;
   Tensor relative_bias(Context& ctx) const;  // float32 [1, heads, window², window²]
   void visit(auto&& f) {
     f("attention", attention), f("bias_table", bias_table), f("feed_forward", feed_forward);

@@ -86,6 +86,7 @@ struct StackConfig {
   float attention_output_dropout = -1.0F;  // after attention, where it differs from `dropout`
   float attention_dropout = 0.0F;          // on the attention weights
   float ffn_dropout = 0.0F;                // inside the FFN, after the activation
+  float drop_path = 0.0F;  // stochastic depth: the last layer's sublayers are left out of so many samples; the first one's never
 
   // Fills in the zeros that mean "derived" and refuses what cannot be: Error says which setting and why.
   StackConfig resolved() const;

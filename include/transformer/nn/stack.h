@@ -22,6 +22,7 @@ struct StackTrace {
 struct Layer {
   BlockOrder order = BlockOrder::sequential;
   bool separate_norms = false;
+  float drop_path = 0.0F;  // while training, each sublayer is left out of so many samples
   Attention attention;
   std::optional<Attention> cross_attention;
   FeedForward feed_forward;
