@@ -1,9 +1,9 @@
 #include "transformer/text/parallel.h"
 
 #include <algorithm>
-#include <bit>
 #include <memory>
 
+#include "core/hash.h"
 #include "transformer/core/parallel.h"
 
 namespace transformer {
@@ -90,17 +90,6 @@ PairTokens pair_tokens(const Tokenizer& source, const SpecialTokens& target) {
   return tokens;
 }
 
-std::span<const std::int32_t> PairDataset::Side::at(std::int64_t i) const {
-  if (i < 0 || i >= count()) fail(where, "there is no pair {}: the data have {}", i, count());
-  const auto* begin = offsets.data() + i;
-  return std::span(ids).subspan(static_cast<std::size_t>(begin[0]), static_cast<std::size_t>(begin[1] - begin[0]));
-}
-
-void PairDataset::Side::add(std::span<const std::int32_t> sentence) {
-  ids.insert(ids.end(), sentence.begin(), sentence.end());
-  offsets.push_back(static_cast<std::int64_t>(ids.size()));
-}
-
 void PairDataset::add(std::span<const std::int32_t> source, std::span<const std::int32_t> target) {
   source_.add(source);
   target_.add(target);
@@ -160,16 +149,10 @@ PairDataset PairDataset::load(const std::string& source, const std::string& targ
 }
 
 std::uint64_t PairDataset::fingerprint() const {
-  std::uint64_t hash = 0;
-  const auto mix = [&](std::int64_t value) { hash = std::rotl((hash ^ static_cast<std::uint64_t>(value)) * 0x9E3779B97F4A7C15U, 29); };
-  for (const std::int32_t id : {source_eos(), target_bos(), target_eos()}) mix(id);
-  for (const Side* side : {&source_, &target_}) {
-    mix(side->count());
-    for (const std::int64_t offset : side->offsets) mix(offset);
-    for (const std::int32_t id : side->ids) mix(id);
-  }
-  mix(0), mix(0);  // the last ids reach all bits
-  return hash;
+  Hash hash;
+  for (const std::int64_t id : {source_eos(), target_bos(), target_eos()}) hash.word(static_cast<std::uint64_t>(id));
+  source_.add_to(hash), target_.add_to(hash);
+  return hash.finish();
 }
 
 PairIds make_batch(const PairDataset& data, std::span<const std::int64_t> indices) {

@@ -1,4 +1,6 @@
-// Which pairs make a batch: the order of an epoch as a pure function of the seed, the epoch and the lengths.
+// Which texts or pairs make a batch: the order of an epoch as a pure function of the seed, the epoch and the lengths.
+#include "transformer/text/plan.h"
+
 #include <algorithm>
 
 #include "transformer/core/shuffle.h"
@@ -13,7 +15,7 @@ constexpr std::string_view where = "plan_epoch";
 constexpr std::int64_t bucket_batches = 64;
 
 struct Pair {
-  std::int64_t index = 0, source = 0, target = 0;  // tokens of either side, special ones included
+  std::int64_t index = 0, source = 0, target = 0;  // tokens of either side, special ones included; a text alone: both the same
   std::int64_t larger() const { return std::max(source, target); }
 };
 
@@ -31,15 +33,11 @@ void sort_buckets(std::vector<Pair>& order, std::int64_t max_tokens) {
   }
 }
 
-}  // namespace
-
-std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::int64_t max_tokens, std::uint64_t seed,
-                                                  std::int64_t epoch) {
+// name: of what has those lengths, "pair" or "text".
+std::vector<std::vector<std::int64_t>> plan(std::vector<Pair> order, std::string_view name, std::int64_t max_tokens, std::uint64_t seed,
+                                            std::int64_t epoch) {
   if (max_tokens < 1) fail(where, "max_tokens is {}, must be at least 1", max_tokens);
   if (epoch < 0 || epoch > 0xFFFFFFFF) fail(where, "there is no epoch {}", epoch);
-  std::vector<Pair> order;
-  order.reserve(static_cast<std::size_t>(data.size()));
-  for (std::int64_t i = 0; i < data.size(); ++i) order.push_back({i, std::ssize(data.source(i)) + 1, std::ssize(data.target(i)) + 1});
   shuffle(order, epoch_stream(seed, epoch));
   sort_buckets(order, max_tokens);
 
@@ -47,8 +45,8 @@ std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::
   Pair batch;
   for (const Pair& pair : order) {
     if (pair.larger() > max_tokens)
-      fail(where, "pair {} has {} tokens, more than a batch may have (max_tokens {}): raise that, or leave out long pairs with max_length",
-           pair.index, pair.larger(), max_tokens);
+      fail(where, "{} {} has {} tokens, more than a batch may have (max_tokens {}): raise that, or lower max_length", name, pair.index,
+           pair.larger(), max_tokens);
     batch.source += pair.source, batch.target += pair.target;
     if (batches.empty() || batch.larger() > max_tokens) {
       batches.emplace_back();
@@ -58,6 +56,24 @@ std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::
   }
   shuffle(batches, epoch_stream(seed, epoch, 1));
   return batches;
+}
+
+}  // namespace
+
+std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::int64_t max_tokens, std::uint64_t seed,
+                                                  std::int64_t epoch) {
+  std::vector<Pair> order;
+  order.reserve(static_cast<std::size_t>(data.size()));
+  for (std::int64_t i = 0; i < data.size(); ++i) order.push_back({i, std::ssize(data.source(i)) + 1, std::ssize(data.target(i)) + 1});
+  return plan(std::move(order), "pair", max_tokens, seed, epoch);
+}
+
+std::vector<std::vector<std::int64_t>> plan_epoch(const TokenLists& texts, std::int64_t max_tokens, std::uint64_t seed,
+                                                  std::int64_t epoch) {
+  std::vector<Pair> order;
+  order.reserve(static_cast<std::size_t>(texts.count()));
+  for (std::int64_t i = 0; i < texts.count(); ++i) order.push_back({i, std::ssize(texts.at(i)), std::ssize(texts.at(i))});
+  return plan(std::move(order), "text", max_tokens, seed, epoch);
 }
 
 }  // namespace transformer

@@ -49,8 +49,8 @@ TEST(Parallel, FromTwoFiles) {
   EXPECT_EQ(report.total, 2);
   EXPECT_EQ(report.kept(), 2);
   EXPECT_EQ(report.invalid_utf8, 1);
-  test::expect_error([&] { data.source(2); }, {"no pair 2", "have 2"});
-  test::expect_error([&] { data.target(-1); }, {"no pair -1"});
+  test::expect_error([&] { data.source(2); }, {"no text 2", "have 2"});
+  test::expect_error([&] { data.target(-1); }, {"no text -1"});
 }
 
 TEST(Parallel, FromOneFileWithTabs) {
@@ -242,7 +242,7 @@ TEST(MakeBatch, SentenceAfterSentence) {
   EXPECT_EQ(batch.source_lengths, std::vector<std::int64_t>({2, 3}));
   EXPECT_EQ(batch.target_lengths, std::vector<std::int64_t>({4, 2}));
   EXPECT_TRUE(make_batch(data, {}).source.empty());
-  test::expect_error([&] { make_batch(data, std::vector<std::int64_t>{3}); }, {"no pair 3"});
+  test::expect_error([&] { make_batch(data, std::vector<std::int64_t>{3}); }, {"no text 3"});
 }
 
 // Hugging Face: a tokenizer knows what stands around a text, and the model what its decoder begins with and what ends a target.

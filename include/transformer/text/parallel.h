@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "transformer/text/token_lists.h"
 #include "transformer/text/tokenizer.h"
 
 namespace transformer {
@@ -79,8 +80,8 @@ class PairDataset {
   std::int64_t size() const { return source_.count(); }
   std::span<const std::int32_t> source(std::int64_t i) const { return source_.at(i); }
   std::span<const std::int32_t> target(std::int64_t i) const { return target_.at(i); }
-  std::int64_t source_tokens() const { return source_.offsets.back(); }  // special tokens not counted
-  std::int64_t target_tokens() const { return target_.offsets.back(); }
+  std::int64_t source_tokens() const { return source_.total(); }  // special tokens not counted
+  std::int64_t target_tokens() const { return target_.total(); }
   std::int32_t source_eos() const { return tokens_.source_end; }
   std::int32_t target_bos() const { return tokens_.target_start; }
   std::int32_t target_eos() const { return tokens_.target_end; }
@@ -89,14 +90,7 @@ class PairDataset {
   std::uint64_t fingerprint() const;
 
  private:
-  struct Side {
-    std::vector<std::int32_t> ids;            // of all sentences
-    std::vector<std::int64_t> offsets = {0};  // where each begins, and the end
-    void add(std::span<const std::int32_t> sentence);
-    std::int64_t count() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
-    std::span<const std::int32_t> at(std::int64_t i) const;
-  };
-  Side source_, target_;
+  TokenLists source_, target_;
   PairTokens tokens_;
 };
 

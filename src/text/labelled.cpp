@@ -1,0 +1,135 @@
+#include "transformer/text/labelled.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "transformer/io/config.h"
+#include "transformer/io/json.h"
+#include "transformer/text/utf8.h"
+
+namespace transformer {
+namespace {
+
+using nlohmann::json;
+
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> endings) {
+  if (name.ends_with(".gz")) name.remove_suffix(3);
+  return std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return name.ends_with(e); });
+}
+
+std::vector<std::string> columns_of(std::string_view line) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0;;) {
+    const std::size_t tab = line.find('\t', begin);
+    out.emplace_back(line.substr(begin, tab - begin));
+    if (tab == std::string_view::npos) return out;
+    begin = tab + 1;
+  }
+}
+
+// The number that a column is called by; none for a name.
+std::optional<std::size_t> number_of(const std::string& column) {
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(column.data(), column.data() + column.size(), number);
+  if (column.empty() || error != std::errc() || end != column.data() + column.size()) return std::nullopt;
+  return number;
+}
+
+std::string quoted(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "'" : ", '") + name + "'";
+  return out;
+}
+
+}  // namespace
+
+LabelledReader::LabelledReader(std::string path, LabelledColumns columns)
+    : columns_(std::move(columns)), lines_(std::move(path)), json_(ends_with_any(lines_.path(), {".jsonl", ".ndjson", ".json"})) {
+  if (ends_with_any(lines_.path(), {".csv"}))
+    fail(lines_.path(), "commas also stand in texts: expected columns separated by tabs (.tsv) or JSON lines (.jsonl)");
+  std::string first;
+  if (!lines_.next(first)) fail(lines_.path(), "the file is empty: expected texts and their classes");
+  if (json_) {
+    if (columns_.text_column.empty()) columns_.text_column = "text";
+    if (columns_.label_column.empty()) columns_.label_column = "label";
+    waiting_ = first;
+  } else {
+    find_columns(first);
+  }
+}
+
+void LabelledReader::find_columns(const std::string& first) {
+  const std::vector<std::string> names = columns_of(first);
+  const auto named = [&](const std::string& column) { return !column.empty() && !number_of(column); };
+  const auto has = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  const bool by_name = named(columns_.text_column) || named(columns_.second_column) || named(columns_.label_column);
+  const bool header = columns_.header.value_or(by_name || (has("text") && has("label")));
+  if (by_name && !header) fail(path(), "columns are given by name, but the file has no header: give their numbers, from 1");
+
+  const auto place = [&](const std::string& column, const char* usual, std::size_t otherwise) -> std::size_t {
+    if (const auto number = number_of(column)) {
+      if (*number < 1 || *number > 100'000) fail(path(), "there is no column {}: columns count from 1", column);
+      return *number - 1;
+    }
+    if (column.empty() && (!header || !has(usual))) return otherwise;
+    const auto found = std::find(names.begin(), names.end(), column.empty() ? usual : column);
+    if (found == names.end()) fail(path(), "line 1 names no column '{}'{}; it has {}", column, did_you_mean(column, names), quoted(names));
+    return static_cast<std::size_t>(found - names.begin());
+  };
+  text_ = place(columns_.text_column, "text", 0);
+  second_ = place(columns_.second_column, "", 0);
+  label_ = place(columns_.label_column, "label", 1);
+  if (text_ == label_) fail(path(), "the text and the label are both column {}", text_ + 1);
+  if (!header) waiting_ = first;
+}
+
+std::optional<LabelledText> LabelledReader::next() {
+  std::string line;
+  if (waiting_) {
+    line = std::move(*waiting_);
+    waiting_.reset();
+  } else if (!lines_.next(line)) {
+    return std::nullopt;
+  }
+  LabelledText row = json_ ? from_json(line) : from_tsv(line);
+  row.line = lines_.number();
+  if (row.label.empty()) fail(path(), "line {}: the class is empty", row.line);
+  if (!is_valid_utf8(row.label)) fail(path(), "line {}: the class is not UTF-8 text", row.line);
+  return row;
+}
+
+LabelledText LabelledReader::from_tsv(const std::string& line) const {
+  std::vector<std::string> columns = columns_of(line);
+  const auto take = [&](std::size_t column, const char* what) -> std::string {
+    if (column >= columns.size())
+      fail(path(), "line {} has {} {}: {} is expected in column {} (columns are separated by tabs)", lines_.number(), columns.size(),
+           columns.size() == 1 ? "column" : "columns", what, column + 1);
+    return columns[column];
+  };
+  return {.text = take(text_, "the text"), .second = pairs() ? take(second_, "the second text") : "", .label = take(label_, "the class")};
+}
+
+LabelledText LabelledReader::from_json(const std::string& line) const {
+  const json object = parse_json(line, fmt::format("{}, line {}", path(), lines_.number()));
+  if (!object.is_object()) fail(path(), "line {} is {}: expected an object with a text and a label", lines_.number(), object.type_name());
+  const auto value = [&](const std::string& key) -> const json& {
+    const auto found = object.find(key);
+    if (found != object.end()) return *found;
+    std::vector<std::string> keys;
+    for (const auto& item : object.items()) keys.push_back(item.key());
+    fail(path(), "line {} has no key '{}'{}", lines_.number(), key, did_you_mean(key, keys));
+  };
+  const auto text = [&](const std::string& key) {
+    const json& v = value(key);
+    if (!v.is_string()) fail(path(), "line {}: '{}' is {}, expected a string", lines_.number(), key, v.type_name());
+    return v.get<std::string>();
+  };
+  const json& label = value(columns_.label_column);
+  if (!label.is_string() && !label.is_number() && !label.is_boolean())
+    fail(path(), "line {}: '{}' is {}, expected the name of a class", lines_.number(), columns_.label_column, label.type_name());
+  return {.text = text(columns_.text_column),
+          .second = pairs() ? text(columns_.second_column) : "",
+          .label = label.is_string() ? label.get<std::string>() : label.dump()};
+}
+
+}  // namespace transformer
