@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 
+#include "core/hash.h"
 #include "io/atomic_file.h"
 #include "io/read_file.h"
 #include "transformer/io/checkpoint.h"
@@ -31,33 +30,18 @@ constexpr const char* copied[] = {"tokenizer.json",
                                   "generation_config.json",
                                   "preprocessor_config.json"};
 
-struct Hash {
-  std::uint64_t value = 0;
-  void word(std::uint64_t w) { value = std::rotl((value ^ w) * 0x9E3779B97F4A7C15U, 29); }
-  void bytes(const void* data, std::size_t size) {
-    const auto* at = static_cast<const std::byte*>(data);
-    word(size);
-    for (std::size_t done = 0; done < size; done += sizeof(std::uint64_t)) {
-      std::uint64_t w = 0;
-      std::memcpy(&w, at + done, std::min(sizeof w, size - done));
-      word(w);
-    }
-  }
-};
-
 std::string hash_of(const Checkpoint& files) {
   std::vector<std::string> names = files.names();
   std::sort(names.begin(), names.end());  // the same for one file and for several
   Hash hash;
   for (const std::string& name : names) {
     const Tensor t = files.tensor(name);
-    hash.bytes(name.data(), name.size());
+    hash.text(name);
     for (const std::int64_t n : t.shape()) hash.word(static_cast<std::uint64_t>(n));
     hash.bytes(t.raw(), static_cast<std::size_t>(t.numel()) * size_of(t.dtype()));
     files.file(name).drop(name);
   }
-  hash.word(0), hash.word(0);  // the last bytes reach all bits
-  return fmt::format("{:016x}", hash.value);
+  return fmt::format("{:016x}", hash.finish());
 }
 
 }  // namespace

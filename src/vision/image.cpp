@@ -1,6 +1,7 @@
 #include "transformer/vision/image.h"
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
 
 #include "io/read_file.h"
@@ -67,6 +68,12 @@ void check_chunks(const Bytes& png, std::string_view name) {
       fail(name, "the image is damaged: a part of {} bytes is announced, {} are left", png.four(i), png.size() - i - 8);
 }
 
+void check_sides(std::int64_t width, std::int64_t height, std::string_view name) {
+  constexpr std::int64_t largest_side = 1 << 15, most_pixels = std::int64_t{1} << 27;
+  if (width < 1 || height < 1 || width > largest_side || height > largest_side || width * height > most_pixels)
+    fail(name, "the image is {} x {}: expected at most {} on a side and {} pixels in all", width, height, largest_side, most_pixels);
+}
+
 // Can so many pixels be in the file? A byte of PNG gives at most 1032 bytes (deflate); JPEG has a bit at least for 64 pixels.
 void check_pixels(const Bytes& file, std::int64_t pixels, std::string_view name) {
   constexpr std::size_t channels[] = {1, 1, 3, 1, 2, 1, 4};  // by the type of colour
@@ -79,7 +86,6 @@ void check_pixels(const Bytes& file, std::int64_t pixels, std::string_view name)
 
 Image decode_image(std::string_view bytes, std::string_view name) {
   constexpr std::size_t largest_file = std::size_t{1} << 30;
-  constexpr std::int64_t largest_side = 1 << 15, most_pixels = std::int64_t{1} << 27;
   if (bytes.size() > largest_file) fail(name, "the file has {} bytes: an image may have {}", bytes.size(), largest_file);
   const Bytes file(bytes);
   if (is_png(file)) check_chunks(file, name);
@@ -89,8 +95,7 @@ Image decode_image(std::string_view bytes, std::string_view name) {
   int width = 0, height = 0, channels = 0;
   if (stbi_info_from_memory(data, size, &width, &height, &channels) == 0)
     fail(name, "not an image that can be read: expected PNG or JPEG ({})", stbi_failure_reason());
-  if (width < 1 || height < 1 || width > largest_side || height > largest_side || std::int64_t{width} * height > most_pixels)
-    fail(name, "the image is {} x {}: expected at most {} on a side and {} pixels in all", width, height, largest_side, most_pixels);
+  check_sides(width, height, name);
   check_pixels(file, std::int64_t{width} * height, name);
   const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(stbi_load_from_memory(data, size, &width, &height, &channels, 3), stbi_image_free);
   if (!pixels) fail(name, "the image is damaged: {}", stbi_failure_reason());
@@ -100,6 +105,58 @@ Image decode_image(std::string_view bytes, std::string_view name) {
 }
 
 Image read_image(const std::filesystem::path& path) { return decode_image(read_file(path), path.string()); }
+
+void check_image_header(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  std::ifstream file(path, std::ios::binary);
+  if (!file || is_directory(path)) fail(name, "cannot be opened");
+  // The next bytes; fewer at the end of the file.
+  auto next = [&](std::size_t count) {
+    std::string bytes(count, '\0');
+    file.read(bytes.data(), static_cast<std::streamsize>(count));
+    bytes.resize(static_cast<std::size_t>(file.gcount()));
+    return bytes;
+  };
+  const std::string start = next(2);
+  if (start == "\x89P") {
+    const std::string header = start + next(24);
+    const Bytes png(header);
+    if (header.size() == 26 && is_png(png) && png.four(12) == 0x49484452)  // IHDR
+      return check_sides(static_cast<std::int64_t>(png.four(16)), static_cast<std::int64_t>(png.four(20)), name);
+  }
+  for (bool jpeg = start == "\xFF\xD8"; jpeg;) {
+    const std::string bytes = next(4);  // of a segment: marker, length
+    const Bytes segment(bytes);
+    const std::size_t marker = segment[1], length = segment.two(2);
+    if (bytes.size() == 4 && segment[0] == 0xFF && marker == 0xFF) {  // padding
+      file.seekg(-3, std::ios::cur);
+      continue;
+    }
+    if (bytes.size() < 4 || segment[0] != 0xFF || length < 2) break;
+    if (marker >= 0xC0 && marker <= 0xC2) {
+      const std::string frame = next(5);
+      if (frame.size() < 5) break;
+      return check_sides(static_cast<std::int64_t>(Bytes(frame).two(3)), static_cast<std::int64_t>(Bytes(frame).two(1)), name);
+    }
+    file.seekg(static_cast<std::streamoff>(length) - 2, std::ios::cur);
+  }
+  fail(name, "not an image that can be read: expected PNG or JPEG");
+}
+
+Image with_channels(const Image& image, std::int64_t channels) {
+  if (channels == image.channels) return image;
+  if ((channels != 1 && channels != 3) || (image.channels != 1 && image.channels != 3))
+    fail("images", "an image has {} channels: expected 1 or 3, to make {} of them", image.channels, channels);
+  Image out{.height = image.height, .width = image.width, .channels = channels};
+  const auto count = static_cast<std::size_t>(image.height * image.width);
+  out.pixels.resize(count * static_cast<std::size_t>(channels));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* from = image.pixels.data() + i * static_cast<std::size_t>(image.channels);
+    if (channels == 1) out.pixels[i] = static_cast<std::uint8_t>((from[0] * 19595U + from[1] * 38470U + from[2] * 7471U + 0x8000U) >> 16);
+    else std::fill_n(out.pixels.begin() + static_cast<std::ptrdiff_t>(3 * i), 3, *from);
+  }
+  return out;
+}
 
 Image center_crop(const Image& image, std::int64_t height, std::int64_t width) {
   if (height < 1 || width < 1) fail("center_crop", "a picture of {} x {} asked: expected 1 or more", height, width);

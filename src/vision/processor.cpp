@@ -81,7 +81,8 @@ class Reader {
     if (given == nullptr) return fallback;
     if (given->is_number()) return std::vector<float>(3, get(key, 0.0F));
     auto values = get(key, fallback);
-    if (values.size() != 3) fail(where, "{} is {}: expected three numbers, one a channel", key, given->dump());
+    if (values.size() != 3 && values.size() != 1)
+      fail(where, "{} is {}: expected three numbers, one a channel, or one for grey images", key, given->dump());
     return values;
   }
   void done() {
@@ -139,14 +140,50 @@ ImageProcessor ImageProcessor::from_json(const nlohmann::json& settings) {
   c.normalize = r.get("do_normalize", true);
   c.mean = r.channels("image_mean", c.mean);
   c.deviation = r.channels("image_std", c.deviation);
+  if (c.mean.size() != c.deviation.size())
+    fail(where, "image_mean has {} numbers, image_std {}: expected one for each channel", c.mean.size(), c.deviation.size());
   for (float d : c.deviation)
     if (c.normalize && d == 0.0F) fail(where, "image_std has a zero: nothing can be divided by it");
   r.done();
   return ImageProcessor(c);
 }
 
+nlohmann::json ImageProcessor::to_json() const {
+  nlohmann::json out{{"image_processor_type", "ViTImageProcessor"},
+                     {"do_resize", config_.resize.has_value()},
+                     {"resample", static_cast<int>(config_.resample)},
+                     {"do_rescale", config_.rescale.has_value()},
+                     {"rescale_factor", config_.rescale.value_or(1.0 / 255.0)},
+                     {"do_normalize", config_.normalize},
+                     {"image_mean", nlohmann::json::array()},
+                     {"image_std", nlohmann::json::array()}};
+  for (const float m : config_.mean) out["image_mean"].push_back(detail::from_float("image_mean", m));
+  for (const float d : config_.deviation) out["image_std"].push_back(detail::from_float("image_std", d));
+  auto size = [&](const ImageProcessorConfig::Size& s) {
+    return s.shortest_edge > 0 ? nlohmann::json{{"shortest_edge", s.shortest_edge}}
+                               : nlohmann::json{{"height", s.height}, {"width", s.width}};
+  };
+  if (config_.resize) out["size"] = size(*config_.resize);
+  if (config_.crop) out["do_center_crop"] = true, out["crop_size"] = size(*config_.crop);
+  return out;
+}
+
+ImageProcessor::ImageProcessor(const ImageProcessorConfig& config) : config_(config) {
+  for (std::size_t c = 0; c < config_.mean.size(); ++c) {
+    const float mean = config_.normalize ? config_.mean[c] : 0.0F, deviation = config_.normalize ? config_.deviation[c] : 1.0F;
+    for (int value = 0; value < 256; ++value)
+      levels_.push_back((static_cast<float>(value * config_.rescale.value_or(1.0)) - mean) / deviation);
+  }
+}
+
+std::optional<std::pair<std::int64_t, std::int64_t>> ImageProcessor::size() const {
+  if (config_.crop) return std::pair{config_.crop->height, config_.crop->width};
+  if (config_.resize && config_.resize->shortest_edge == 0) return std::pair{config_.resize->height, config_.resize->width};
+  return {};
+}
+
 Image ImageProcessor::shape(const Image& image) const {
-  Image out = image;
+  Image out = with_channels(image, channels());
   if (config_.resize) {
     std::int64_t height = config_.resize->height, width = config_.resize->width;
     if (const std::int64_t edge = config_.resize->shortest_edge; edge > 0) {
@@ -154,9 +191,20 @@ Image ImageProcessor::shape(const Image& image) const {
       height = edge * image.height / shorter;  // rounded down, as the longer side is
       width = edge * image.width / shorter;
     }
-    out = resize(image, height, width, config_.resample);
+    out = resize(out, height, width, config_.resample);
   }
   return config_.crop ? center_crop(out, config_.crop->height, config_.crop->width) : out;
+}
+
+void ImageProcessor::normalize(const Image& image, std::span<float> out) const {
+  const auto channels = static_cast<std::size_t>(image.channels), pixels = static_cast<std::size_t>(image.height * image.width);
+  if (image.channels != this->channels() || out.size() != channels * pixels)
+    fail("images", "an image of {} channels, {} numbers: expected {} channels and {} numbers", channels, out.size(), this->channels(),
+         channels * pixels);
+  for (std::size_t c = 0; c < channels; ++c) {
+    const float* levels = levels_.data() + c * 256;
+    for (std::size_t i = 0; i < pixels; ++i) out[c * pixels + i] = levels[image.pixels[i * channels + c]];
+  }
 }
 
 Tensor ImageProcessor::operator()(Context& ctx, const std::vector<Image>& images) const {
@@ -165,22 +213,15 @@ Tensor ImageProcessor::operator()(Context& ctx, const std::vector<Image>& images
   std::vector<float> values;
   for (const Image& given : images) {
     const Image image = shape(given);
-    const auto channels = static_cast<std::int64_t>(config_.mean.size());
-    if (image.channels != channels) fail("images", "an image has {} channels: expected {}", image.channels, channels);
     if (values.empty()) height = image.height, width = image.width;
     if (image.height != height || image.width != width)
       fail("images", "images of {} x {} and {} x {} cannot be one batch: give them one size, or one at a time", height, width, image.height,
            image.width);
-    for (std::int64_t c = 0; c < channels; ++c) {
-      const auto i = static_cast<std::size_t>(c);
-      const float mean = config_.normalize ? config_.mean[i] : 0.0F, deviation = config_.normalize ? config_.deviation[i] : 1.0F;
-      for (std::int64_t y = 0; y < height; ++y)
-        for (std::int64_t x = 0; x < width; ++x)
-          values.push_back((static_cast<float>(image.at(y, x, c) * config_.rescale.value_or(1.0)) - mean) / deviation);
-    }
+    const std::size_t begin = values.size();
+    values.resize(begin + image.pixels.size());
+    normalize(image, std::span(values).subspan(begin));
   }
-  return Tensor::from<float>(ctx, {static_cast<std::int64_t>(images.size()), static_cast<std::int64_t>(config_.mean.size()), height, width},
-                             values);
+  return Tensor::from<float>(ctx, {static_cast<std::int64_t>(images.size()), channels(), height, width}, values);
 }
 
 }  // namespace transformer

@@ -8,15 +8,17 @@
 #include <string>
 #include <vector>
 
-struct gzFile_s;
-
 namespace transformer {
+
+class GzipFile;
 
 class LineReader {
  public:
   // Error names the file when it is missing, a folder or unreadable. "-" is standard input; what is read ahead of it is
   // lost with the reader.
   explicit LineReader(std::string path, std::size_t longest_line = std::size_t{1} << 30);
+  LineReader(LineReader&&) noexcept;
+  ~LineReader();
 
   // As std::getline: the next line without its end ("\n" or "\r\n"); false after the last one, which needs no end. A byte
   // order mark at the beginning of the file is dropped. Error when reading fails, when gzip data are cut off or damaged,
@@ -29,11 +31,8 @@ class LineReader {
  private:
   bool fill();  // more bytes into buffer_; false at the end of the file
 
-  struct Close {
-    void operator()(gzFile_s* file) const;
-  };
   std::string path_;
-  std::unique_ptr<gzFile_s, Close> file_;
+  std::unique_ptr<GzipFile> file_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // the bytes of buffer_ that are not yet used
   std::size_t longest_line_;

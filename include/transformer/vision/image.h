@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -20,6 +21,13 @@ struct Image {
 // PNG or JPEG, as red, green and blue; transparency is dropped. Error names the file and what is wrong with it.
 Image read_image(const std::filesystem::path& path);
 Image decode_image(std::string_view bytes, std::string_view name);
+// Error when the file does not begin as an image does; what comes behind its header is not read.
+void check_image_header(const std::filesystem::path& path);
+// The bytes of a PNG file: grey for one channel, red, green and blue for three.
+std::string encode_png(const Image& image);
+
+// The same picture with 1 channel (grey, as Pillow's mode L) or 3.
+Image with_channels(const Image& image, std::int64_t channels);
 
 // The filters of Pillow, with its numbers. All but nearest look at every pixel a new one covers (antialiasing).
 enum class Resample : std::uint8_t { nearest = 0, lanczos = 1, bilinear = 2, bicubic = 3, box = 4, hamming = 5 };

@@ -1,0 +1,74 @@
+// transformer train image: a classifier of images.
+#include <memory>
+
+#include "cli/train.h"
+#include "transformer/train/image.h"
+
+namespace transformer::cli {
+namespace {
+
+struct TrainImage {
+  ImageFineTuning start;
+  ImageSettings settings;
+  ImageModelConfig model;
+  // What ViTs are trained with.
+  TrainConfig training{.lr = 1e-3F,
+                       .lr_scheduler = Schedule::Kind::cosine,
+                       .warmup_updates = 500,
+                       .adam_beta2 = 0.999F,
+                       .adam_eps = 1e-8F,
+                       .weight_decay = 0.05F,
+                       .best_metric = "accuracy"};
+  ComputeConfig compute;
+  SeedConfig seed;
+
+  // With --from: what the user has set of the model, and nothing that would make another one of the folder's.
+  ImageFineTuning fine_tuning(const CLI::App& verb) const {
+    ImageFineTuning out = start;
+    std::vector<std::string> refused;
+    for (const std::string& name : fields_given(verb, model)) {
+      if (name == "dropout") out.dropout = model.dropout;
+      else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
+      else if (name == "stochastic_depth") out.stochastic_depth = model.stochastic_depth;
+      else refused.push_back(name);
+    }
+    refuse_with_from(start.from, refused);
+    return out;
+  }
+
+  void run(const CLI::App& verb) const {
+    const ImageFineTuning further = start.from.empty() ? start : fine_tuning(verb);
+    check(training);
+    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    auto task = start.from.empty() ? std::make_unique<ImageTask>(ctx, settings, model, latest_checkpoint(training.save_dir))
+                                   : std::make_unique<ImageTask>(ctx, settings, further);
+    fmt::print(stderr, "images: {} for training, {} for validation, {} for the test; {} classes\n", task->training_images(),
+               task->validation_images(), task->test_images(), task->classes().size());
+    if (task->skipped() > 0) fmt::print(stderr, "left out: {} images that cannot be read\n", task->skipped());
+    fmt::print(stderr, "model: {} parameters, {}{}\n", count(task->parameters()),
+               task->model().config().at("model_type").get<std::string>(), start.from.empty() ? "" : ", from " + start.from);
+    const TrainResult result = train(ctx, *task, training);
+    if (result.end == TrainResult::End::interrupted || task->test_images() == 0) return;
+    test(ctx, *task, training.save_dir);
+    if (training.average > 0) test(ctx, *task, training.save_dir + "/average");
+  }
+
+  static void test(Context& ctx, ImageTask& task, const std::string& folder) {
+    if (!std::filesystem::exists(std::filesystem::path(folder) / "model.safetensors")) return;
+    task.load(ctx, folder);
+    fmt::print(stderr, "test images: {} ({})\n", describe(task.test(ctx)), folder);
+  }
+};
+
+}  // namespace
+
+void add_train_image(CLI::App& verb) {
+  CLI::App* image = verb.add_subcommand(
+      "image", "a classifier of images, from folders by class, IDX or CIFAR files; with --from, a ready one further");
+  auto settings = std::make_shared<TrainImage>();
+  add_settings(*image, settings->start, settings->settings.source, settings->settings.images, settings->settings.augmentation,
+               settings->model, settings->training, settings->compute, settings->seed);
+  image->callback([settings, image] { settings->run(*image); });
+}
+
+}  // namespace transformer::cli

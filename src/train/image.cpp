@@ -1,0 +1,384 @@
+#include "transformer/train/image.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "train/image_model.h"
+#include "train/starting_folder.h"
+#include "transformer/autograd/autograd.h"
+#include "transformer/core/shuffle.h"
+#include "transformer/io/json.h"
+#include "transformer/models/purpose.h"
+#include "transformer/ops/cross_entropy.h"
+#include "transformer/ops/elementwise.h"
+#include "transformer/ops/shape.h"
+#include "transformer/text/prefetch.h"
+
+namespace transformer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* where = "train image";
+
+// Uses of the random numbers of an epoch; 0 is its order.
+constexpr std::uint32_t for_augmentation = 1, for_mixing = 2, for_split = 3;
+
+void check_settings(const ImageSettings& settings) {
+  const ImageConfig& c = settings.images;
+  check(settings.augmentation);
+  auto in = [](const char* name, double value, double least, double most) {
+    if (!(value >= least && value <= most)) fail(where, "{} is {}: expected {} to {}", name, value, least, most);
+  };
+  in("batch_size", static_cast<double>(c.batch_size), 1, 1 << 20);
+  in("eval_batch_size", static_cast<double>(c.eval_batch_size), 1, 1 << 20);
+  in("valid_split", c.valid_split, 0.0, 0.9);
+  in("label_smoothing", c.label_smoothing, 0.0, 1.0);
+  in("mixup", c.mixup, 0.0, 4.0);
+  in("cutmix", c.cutmix, 0.0, 4.0);
+  if (c.mean.size() != c.std.size())
+    fail(where, "mean has {} numbers, std {}: expected both for each channel", c.mean.size(), c.std.size());
+  for (const float s : c.std) in("std", s, 1e-6, 1e6);
+}
+
+// Pairs of images of a batch, the first and the last, the second and the last but one …, exchange what `share` leaves of them: of every
+// pixel, or a rectangle.
+struct Mixture {
+  float share = 1.0F;                                     // of an image's own label
+  std::int64_t top = 0, left = 0, bottom = 0, right = 0;  // the rectangle; none: of every pixel
+  bool cut() const { return bottom > top && right > left; }
+};
+
+Mixture draw_mixture(const ImageConfig& c, Draws draws, std::int64_t height, std::int64_t width) {
+  Mixture m;
+  const bool cut = c.cutmix > 0.0F && (c.mixup == 0.0F || draws.uniform() < 0.5F);
+  const double share = draw_beta(cut ? c.cutmix : c.mixup, draws);
+  m.share = static_cast<float>(share);
+  if (!cut) return m;
+  const double side = std::sqrt(1.0 - share);
+  const auto half = [side](std::int64_t n) { return static_cast<std::int64_t>(std::lround(side * static_cast<double>(n) / 2.0)); };
+  const std::int64_t y = draws.below(height), x = draws.below(width);
+  m.top = std::max<std::int64_t>(0, y - half(height)), m.bottom = std::min(height, y + half(height));
+  m.left = std::max<std::int64_t>(0, x - half(width)), m.right = std::min(width, x + half(width));
+  m.share = 1.0F - static_cast<float>((m.bottom - m.top) * (m.right - m.left)) / static_cast<float>(height * width);
+  return m;
+}
+
+// pixels [images, channels, height, width]
+void mix(std::vector<float>& pixels, const Mixture& m, std::int64_t images, std::int64_t channels, std::int64_t height,
+         std::int64_t width) {
+  const std::int64_t size = channels * height * width;
+  for (std::int64_t i = 0, j = images - 1; i < j; ++i, --j) {
+    float *a = pixels.data() + i * size, *b = pixels.data() + j * size;
+    if (!m.cut()) {
+      for (std::int64_t k = 0; k < size; ++k) {
+        const float u = a[k], v = b[k];
+        a[k] = m.share * u + (1.0F - m.share) * v;
+        b[k] = m.share * v + (1.0F - m.share) * u;
+      }
+      continue;
+    }
+    for (std::int64_t row = 0; row < channels * height; ++row)
+      if (row % height >= m.top && row % height < m.bottom)
+        std::swap_ranges(a + row * width + m.left, a + row * width + m.right, b + row * width + m.left);
+  }
+}
+
+// pixel_values of images that have their shape: [images, channels, height, width]
+HostTensor pixels_of(const std::vector<Image>& images, const ImageProcessor& processor) {
+  const Image& first = images.front();
+  const std::size_t size = first.pixels.size();
+  std::vector<float> values(images.size() * size);
+  for (std::size_t i = 0; i < images.size(); ++i) processor.normalize(images[i], std::span(values).subspan(i * size, size));
+  return {.shape = {std::ssize(images), first.channels, first.height, first.width}, .values = std::move(values)};
+}
+
+// What prepare() makes for loss().
+struct ImageBatch {
+  HostTensors inputs;                          // pixel_values, and of the teacher where there is one
+  std::vector<std::int64_t> labels, partners;  // partners: of the images that they are mixed with; empty: none are
+  float share = 1.0F;                          // of the labels
+};
+
+}  // namespace
+
+struct ImageTask::Teacher {
+  std::unique_ptr<Model> model;
+  ImageProcessor processor;
+  std::string weights;  // a hash of them
+};
+
+ImageTask::~ImageTask() = default;
+
+ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageModelConfig& model, const std::optional<fs::path>& resumed)
+    : ModelTask(ctx, where), settings_(settings) {
+  check_settings(settings_);
+  if (!settings_.images.teacher.empty() && model.arch != ImageArch::deit)
+    fail(where, "a teacher is given, but the arch is vit: deit learns from one");
+  check_fresh(resumed);
+  dataset_ = open_images(settings_.source, ImageSplit::train);
+  const ImageDataset::Extent images = dataset_->extent();
+  const ImageModelConfig m = resolved(model, images);
+  const std::int64_t height = m.image_size > 0 ? m.image_size : images.height, width = m.image_size > 0 ? m.image_size : images.width;
+  const std::vector<float> unknown(static_cast<std::size_t>(m.channels), 0.5F);
+  if (!settings_.images.mean.empty() && std::ssize(settings_.images.mean) != m.channels)
+    fail(where, "mean and std have {} numbers: expected one for each of {} channels", settings_.images.mean.size(), m.channels);
+  const json config = image_model_json(m, height, width, dataset_->classes(), !settings_.images.teacher.empty());
+  static_cast<void>(make_model(config));  // says what is wrong with the settings before images are read
+  read(ImageProcessor({.resize = ImageProcessorConfig::Size{height, width}, .mean = unknown, .deviation = unknown}));
+  set_normalization();
+  build_model(config);
+  open_teacher();
+}
+
+ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageFineTuning& start)
+    : ModelTask(ctx, where), settings_(settings) {
+  check_settings(settings_);
+  if (!settings_.images.mean.empty())
+    fail(where, "mean and std are given, but a model that is trained further keeps its own: leave them out");
+  dataset_ = open_images(settings_.source, ImageSplit::train);
+  const bool teacher = !settings_.images.teacher.empty();
+  open_model(
+      start.from, [&](const json& config) { return changed_image_model(config, start, dataset_->classes(), teacher); },
+      [&](const Model& model) {
+    const json type = model.config().value("model_type", json());
+    if (type != "vit" && type != "deit" && type != "swin") return "does not classify images: expected a ViT, DeiT or Swin model";
+    return teacher && type != "deit" ? "cannot learn from a teacher: expected a DeiT model" : "";
+      });
+  const ImageProcessor processor = ImageProcessor::load(start.from);
+  const auto [height, width] = image_size_of(model().config());
+  if (const auto size = processor.size(); !size || size->first != height || size->second != width)
+    fail(start.from, "its preprocessor_config.json does not give images of {} x {}, which its config.json says the model takes", height,
+         width);
+  read(processor);
+  processor_ = processor;
+  open_teacher();
+}
+
+void ImageTask::read(const ImageProcessor& shape) {
+  const ImageConfig& c = settings_.images;
+  classes_ = dataset_->classes();
+  const bool wanted = c.valid == ImageValidation::automatic;
+  auto valid = wanted ? open_images(settings_.source, ImageSplit::valid) : nullptr;
+  auto test = open_images(settings_.source, ImageSplit::test);
+  if (c.valid == ImageValidation::test && test == nullptr) fail(where, "valid is test, but there are no test images");
+  ImageSetOptions options{.skip_broken = c.skip_broken, .threads = context().threads(), .classes = classes_};
+  auto all = [&](std::shared_ptr<const ImageDataset> data) {
+    Part part{.set = std::make_shared<const ImageSet>(std::move(data), shape, options)};
+    part.places.resize(static_cast<std::size_t>(part.set->size()));
+    std::iota(part.places.begin(), part.places.end(), std::int64_t{0});
+    return part;
+  };
+  training_ = all(std::exchange(dataset_, nullptr));
+  if (valid) validation_ = all(std::move(valid));
+  if (test) test_ = all(std::move(test));
+  if (c.valid == ImageValidation::test) validation_ = test_;
+
+  std::vector<std::vector<std::int64_t>> of_class(classes_.size());
+  for (const std::int64_t i : training_.places) of_class[static_cast<std::size_t>(training_.set->label(i))].push_back(i);
+  if (std::count_if(of_class.begin(), of_class.end(), [](const auto& some) { return !some.empty(); }) < 2)
+    fail(where, "all training images are of one class: there is nothing to learn");
+  for (const auto& [part, what] : {std::pair{&validation_, "validation"}, std::pair{&test_, "test"}})
+    for (const std::int64_t i : part->places)
+      if (const auto label = static_cast<std::size_t>(part->set->label(i)); of_class[label].empty())
+        fail(where, "the class '{}' is among the {} images (image {}), but no training image is of it", classes_[label], what, i);
+
+  // A part of each class, so that none is in the validation alone.
+  if (c.valid == ImageValidation::split || (wanted && validation_.set == nullptr)) {
+    validation_.set = training_.set;
+    training_.places.clear();
+    for (auto& some : of_class) {
+      shuffle(some, epoch_stream(seed(), 0, for_split));
+      const auto count = std::min(std::ssize(some) - 1, std::lround(c.valid_split * static_cast<double>(some.size())));
+      const auto middle = some.begin() + std::max<std::int64_t>(0, count);
+      validation_.places.insert(validation_.places.end(), some.begin(), middle);
+      training_.places.insert(training_.places.end(), middle, some.end());
+    }
+    std::sort(validation_.places.begin(), validation_.places.end());
+    std::sort(training_.places.begin(), training_.places.end());
+  }
+}
+
+// Mean and deviation of the training images, channel by channel, from exact counts; of a set that is not in memory, of some of them.
+void ImageTask::set_normalization() {
+  const ImageConfig& c = settings_.images;
+  const Image first = training_.set->image(training_.places.front());
+  const auto channels = static_cast<std::size_t>(first.channels);
+  ImageProcessorConfig config{.resize = ImageProcessorConfig::Size{first.height, first.width}, .mean = c.mean, .deviation = c.std};
+  if (c.mean.empty()) {
+    std::vector<std::int64_t> counts(channels * 256);
+    const std::size_t every = training_.set->in_memory() ? 1 : std::max<std::size_t>(1, training_.places.size() / 5000);
+    for (std::size_t i = 0; i < training_.places.size(); i += every) {
+      const Image image = training_.set->image(training_.places[i]);
+      for (std::size_t j = 0; j < image.pixels.size(); ++j) ++counts[j % channels * 256 + image.pixels[j]];
+    }
+    auto rounded = [](double v) { return static_cast<float>(std::round(v * 1e4) / 1e4); };
+    for (std::size_t channel = 0; channel < channels; ++channel) {
+      double n = 0.0, sum = 0.0, squares = 0.0;
+      for (std::size_t v = 0; v < 256; ++v) {
+        const double count = static_cast<double>(counts[channel * 256 + v]), value = static_cast<double>(v) / 255.0;
+        n += count, sum += count * value, squares += count * value * value;
+      }
+      const double mean = sum / n, deviation = std::sqrt(std::max(0.0, squares / n - mean * mean));
+      config.mean.push_back(rounded(mean));
+      config.deviation.push_back(deviation < 1e-3 ? 1.0F : rounded(deviation));
+    }
+  }
+  processor_ = ImageProcessor(config);
+}
+
+void ImageTask::open_teacher() {
+  const std::string& folder = settings_.images.teacher;
+  if (folder.empty()) return;
+  auto teacher = std::make_unique<Teacher>();
+  teacher->model = load_model(context(), folder, {.dtype = context().precision()});
+  if (purpose_of(*teacher->model).find("classify --image") == std::string::npos)
+    fail(folder, "{} cannot be a teacher: {}", architecture_of(*teacher->model), purpose_of(*teacher->model));
+  const json &theirs = teacher->model->config(), &ours = model().config();
+  if (Settings(theirs).labels() != std::ssize(classes_))
+    fail(folder, "the teacher knows {} classes, the images have {}", Settings(theirs).labels(), classes_.size());
+  if (theirs.contains("id2label") && theirs.at("id2label") != ours.at("id2label"))
+    fail(folder, "the teacher's classes (id2label) are others than those of the images");
+  teacher->processor = ImageProcessor::load(folder);
+  teacher->weights = StartingFolder(folder).weights;
+  teacher_ = std::move(teacher);
+}
+
+std::int64_t ImageTask::skipped() const {
+  std::int64_t n = training_.set->skipped();
+  if (validation_.set && validation_.set != training_.set && validation_.set != test_.set) n += validation_.set->skipped();
+  return test_.set ? n + test_.set->skipped() : n;
+}
+
+json ImageTask::identity() const {
+  json out = model_identity();
+  const ImageConfig& c = settings_.images;
+  out["images"] = {{"training", training_images()},
+                   {"fingerprint", hex(training_.set->fingerprint())},
+                   {"validation", validation_images()},
+                   {"processor", processor_.to_json()},
+                   {"batch_size", c.batch_size}};
+  if (validation_.set && validation_.set != training_.set) out["images"]["validation_fingerprint"] = hex(validation_.set->fingerprint());
+  out["augmentation"] = to_json(settings_.augmentation);
+  const json all = to_json(c);
+  for (const char* key : {"label_smoothing", "mixup", "cutmix"}) out["augmentation"][key] = all.at(key);
+  if (teacher_) out["teacher"] = {{"weights", teacher_->weights}};
+  return out;
+}
+
+std::int64_t ImageTask::plan(std::int64_t epoch) {
+  epoch_ = epoch;
+  order_ = training_.places;
+  shuffle(order_, epoch_stream(seed(), epoch));
+  return (std::ssize(order_) + settings_.images.batch_size - 1) / settings_.images.batch_size;
+}
+
+Batch ImageTask::prepare(std::int64_t index) const {
+  const ImageConfig& c = settings_.images;
+  const std::int64_t begin = index * c.batch_size, count = std::min(c.batch_size, std::ssize(order_) - begin);
+  ImageBatch batch;
+  std::vector<Image> images;
+  for (std::int64_t i = begin; i < begin + count; ++i) {
+    const std::int64_t place = order_[static_cast<std::size_t>(i)];
+    images.push_back(
+        augment(training_.set->image(place), settings_.augmentation, Draws(epoch_stream(seed(), epoch_, for_augmentation), place)));
+    batch.labels.push_back(training_.set->label(place));
+  }
+  batch.inputs["pixel_values"] = pixels_of(images, processor_);
+  if (teacher_) {
+    for (Image& image : images) image = teacher_->processor.shape(image);
+    batch.inputs["teacher"] = pixels_of(images, teacher_->processor);
+  }
+  if (c.mixup > 0.0F || c.cutmix > 0.0F) {
+    const Mixture mixture = draw_mixture(c, Draws(epoch_stream(seed(), epoch_, for_mixing), index), images.front().height,
+                                         images.front().width);
+    for (auto& [name, tensor] : batch.inputs)
+      mix(std::get<std::vector<float>>(tensor.values), mixture, count, tensor.shape[1], tensor.shape[2], tensor.shape[3]);
+    batch.partners.assign(batch.labels.rbegin(), batch.labels.rend());
+    batch.share = mixture.share;
+  }
+  return {.content = std::move(batch), .targets = count, .tokens = count};
+}
+
+// share · CE(logits, labels) + (1 - share) · CE(logits, partners); with a teacher the mean of that, for the first token, and of the
+// cross-entropy with the teacher's answers, for the second.
+Tensor ImageTask::loss(Context& ctx, const Batch& prepared) const {
+  const auto& batch = *std::any_cast<ImageBatch>(&prepared.content);
+  NamedTensors inputs = to_tensors(ctx, batch.inputs);
+  Tensor answers;
+  if (teacher_) {
+    const NoGradients no_gradients(ctx);
+    const bool training = ctx.training();
+    ctx.set_training(false);
+    const Tensor logits = cast(ctx, teacher_->model->run(ctx, {{"pixel_values", inputs.at("teacher")}}).at("logits"), DType::float32);
+    ctx.set_training(training);
+    inputs.erase("teacher");
+    const std::vector<float> values = logits.to_vector<float>();
+    std::vector<std::int64_t> best;
+    for (auto row = values.begin(); row != values.end(); row += logits.cols())
+      best.push_back(std::max_element(row, row + logits.cols()) - row);
+    answers = Tensor::from<std::int64_t>(ctx, {std::ssize(best)}, best);
+  }
+  const NamedTensors out = model().run(ctx, inputs);
+  const Tensor& logits = out.at(teacher_ ? "cls_logits" : "logits");
+  auto entropy = [&](const std::vector<std::int64_t>& labels) {
+    return cross_entropy(ctx, logits, Tensor::from<std::int64_t>(ctx, {std::ssize(labels)}, labels),
+                         {.label_smoothing = settings_.images.label_smoothing});
+  };
+  Tensor loss = entropy(batch.labels);
+  if (!batch.partners.empty()) loss = add(ctx, scale(ctx, loss, batch.share), scale(ctx, entropy(batch.partners), 1.0F - batch.share));
+  if (!teacher_) return loss;
+  return scale(ctx, add(ctx, loss, cross_entropy(ctx, out.at("distillation_logits"), answers)), 0.5F);
+}
+
+ImageScores score_images(Context& ctx, const Model& model, const ImageProcessor& processor, const ImageSet& images,
+                         std::span<const std::int64_t> places, std::int64_t batch_size) {
+  const NoGradients no_gradients(ctx);
+  const std::int64_t count = std::ssize(places), batches = (count + batch_size - 1) / batch_size;
+  auto slice_of = [&](std::int64_t i) {
+    return places.subspan(static_cast<std::size_t>(i * batch_size), static_cast<std::size_t>(std::min(batch_size, count - i * batch_size)));
+  };
+  Prefetcher<HostTensors> prefetched(
+      [&](std::int64_t i) {
+    std::vector<Image> some;
+    for (const std::int64_t place : slice_of(i)) some.push_back(images.image(place));
+    return HostTensors{{"pixel_values", pixels_of(some, processor)}};
+      },
+      0, batches, 2);
+  ImageScores scores{.images = count};
+  for (std::int64_t i = 0; i < batches; ++i) {
+    const Tensor logits = cast(ctx, model.run(ctx, to_tensors(ctx, *prefetched.next())).at("logits"), DType::float32);
+    const std::vector<float> values = logits.to_vector<float>();
+    auto row = values.begin();
+    for (const std::int64_t place : slice_of(i)) {
+      const float right = row[images.label(place)], largest = *std::max_element(row, row + logits.cols());
+      double sum = 0.0;
+      std::int64_t better = 0, equal = 0;  // of equal ones the first counts
+      for (std::int64_t k = 0; k < logits.cols(); ++k) {
+        sum += std::exp(static_cast<double>(row[k] - largest));
+        better += row[k] > right ? 1 : 0;
+        equal += row[k] == right && k < images.label(place) ? 1 : 0;
+      }
+      scores.loss += std::log(sum) + static_cast<double>(largest - right);
+      scores.accuracy += better + equal == 0 ? 1.0 : 0.0;
+      scores.top5 += better + equal < 5 ? 1.0 : 0.0;
+      row += logits.cols();
+    }
+  }
+  for (double* value : {&scores.loss, &scores.accuracy, &scores.top5}) *value /= static_cast<double>(std::max<std::int64_t>(1, count));
+  return scores;
+}
+
+Metrics ImageTask::measure(Context& ctx, const Part& part) {
+  if (part.places.empty()) return {};
+  const ImageScores s = score_images(ctx, model(), processor_, *part.set, part.places, settings_.images.eval_batch_size);
+  Metrics out{{"loss", s.loss}, {"accuracy", s.accuracy}};
+  if (classes_.size() > 10) out.emplace_back("top5", s.top5);
+  return out;
+}
+
+void ImageTask::save_beside(const fs::path& folder) const { write_json(folder / "preprocessor_config.json", processor_.to_json()); }
+
+}  // namespace transformer
