@@ -52,6 +52,9 @@ void refuse_with_from(const std::string& from, const std::vector<std::string>& f
 void add_train(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("train", "train a model on your own data");
   verb->require_subcommand(1);
+  add_train_forecast(*verb);
+  add_train_lm(*verb);
+  add_train_image(*verb);
   add_train_translate(*verb);
 }
 

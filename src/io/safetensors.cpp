@@ -1,23 +1,20 @@
 #include "transformer/io/safetensors.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <system_error>
 
 #include "io/atomic_file.h"
+#include "io/mapping.h"
 #include "transformer/io/config.h"
 #include "transformer/io/json.h"
 
@@ -58,39 +55,6 @@ const StoredType* find_type(std::string_view name) {
 const StoredType& type_for(DType dtype) {  // the first of the table: never F64 or BOOL
   return *std::find_if(stored_types.begin(), stored_types.end(), [&](const StoredType& t) { return t.dtype == dtype; });
 }
-
-[[noreturn]] void fail_with_errno(const std::string& path, const char* doing) {
-  fail(path, "cannot {}: {}", doing, std::generic_category().message(errno));
-}
-
-// The file's bytes, private to this process: a write makes a copy of the page.
-struct Mapping {
-  std::byte* data = nullptr;
-  std::size_t size = 0;
-
-  explicit Mapping(const std::string& path) {
-    const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (file < 0) fail_with_errno(path, "open");
-    struct stat info {};
-    const bool known = fstat(file, &info) == 0;
-    const bool regular = known && S_ISREG(info.st_mode);
-    void* at = nullptr;
-    if (regular && info.st_size > 0)
-      at = mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file, 0);
-    const int error = errno;
-    close(file);
-    errno = error;
-    if (known && !regular) fail(path, "is not a regular file");
-    if (!known || at == MAP_FAILED) fail_with_errno(path, "map");
-    data = static_cast<std::byte*>(at);
-    size = static_cast<std::size_t>(info.st_size);
-  }
-  ~Mapping() {
-    if (data != nullptr) munmap(data, size);
-  }
-  Mapping(const Mapping&) = delete;
-  Mapping& operator=(const Mapping&) = delete;
-};
 
 // a·b, or nothing when it does not fit in 63 bits.
 std::optional<std::size_t> product(std::size_t a, std::size_t b) {

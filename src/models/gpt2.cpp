@@ -47,6 +47,8 @@ std::unique_ptr<Model> make(Settings& s) {
             {.theirs = "h.{i}.mlp.c_proj", .ours = "stack.layers.{i}.feed_forward.out", .layout = Layout::transposed},
             {"ln_f", "stack.final_norm"}};
   f.load.ignored = {"h.{i}.attn.bias", "h.{i}.attn.masked_bias"};  // causal masks
+  f.initializer_range = s.get("initializer_range", 0.02F);
+  f.scaled_residuals = true;
   read_decoder_head(s, f, true, "classifier");
   return make_text(std::move(f));
 }

@@ -53,6 +53,7 @@ TextFamily read(Settings& s, const std::string& name, const Defaults& defaults) 
             {"layers.{i}.mlp.down_proj", "stack.layers.{i}.feed_forward.out"},
             {"norm", "stack.final_norm"}};
   f.load.ignored = {"layers.{i}.self_attn.rotary_emb.inv_freq", "rotary_emb.inv_freq"};  // computed
+  f.initializer_range = s.get("initializer_range", 0.02F);
   read_decoder_head(s, f, false, "score");
   return f;
 }

@@ -113,7 +113,7 @@ Tensor TextModel::logits(Context& ctx, const Tensor& hidden) const {
 struct TextModel::Batch {
   Packing packing;
   TextInput input;
-  std::vector<std::int64_t> last;  // packed row of each sequence's last token
+  std::vector<std::int64_t> last;  // packed row of each sequence's last token, where the model looks at it
 };
 
 // Where labels count at padded places of an encoder, the reference computes those: they are queries like all others, but nobody's
@@ -148,13 +148,13 @@ TextModel::Batch TextModel::read(Context& ctx, const NamedTensors& inputs) const
     b.input.types = pack(ctx, *types, b.packing);
   }
 
-  const std::vector<std::int64_t> index = b.packing.index.to_vector<std::int64_t>();
   std::vector<std::int64_t> positions;  // by padded place
+  const auto places = [&] { return b.packing.index.to_vector<std::int64_t>(); };
   if (const Tensor* given = optional_input(inputs, "position_ids", 2)) {
     if (given->dim(1) != length || (given->dim(0) != 1 && given->dim(0) != ids.dim(0)))
       fail("run", "position_ids {} do not fit input_ids {}", given->shape(), ids.shape());
     const std::vector<std::int64_t> values = integers("position_ids", *given);
-    for (std::int64_t i : index) positions.push_back(values[static_cast<std::size_t>(i % given->numel())]);
+    for (std::int64_t i : places()) positions.push_back(values[static_cast<std::size_t>(i % given->numel())]);
   } else if (config_.positions_skip_padding) {
     const std::vector<std::int64_t> all = integers("input_ids", ids);
     std::vector<std::int64_t> rows(all.size());
@@ -163,9 +163,9 @@ TextModel::Batch TextModel::read(Context& ctx, const NamedTensors& inputs) const
       if (i % static_cast<std::size_t>(length) == 0) seen = 0;
       rows[i] = config_.position_offset - 1 + (all[i] != config_.padding ? ++seen : 0);
     }
-    for (std::int64_t i : index) positions.push_back(rows[static_cast<std::size_t>(i)]);
+    for (std::int64_t i : places()) positions.push_back(rows[static_cast<std::size_t>(i)]);
   } else if (mask != nullptr && !config_.stack.causal) {  // decoders count the tokens that are there: see generate
-    for (std::int64_t i : index) positions.push_back(i % length + config_.position_offset);
+    for (std::int64_t i : places()) positions.push_back(i % length + config_.position_offset);
   }
   for (std::int64_t p : positions) {
     if (p < 0 || p >= std::int64_t{1} << 30) fail("run", "position_ids has {}: expected 0 or more, and less than 2³⁰", p);
@@ -173,6 +173,7 @@ TextModel::Batch TextModel::read(Context& ctx, const NamedTensors& inputs) const
   }
   if (!positions.empty()) b.input.positions = narrow(ctx, positions);
 
+  if (!config_.last_token) return b;
   // The last token is the last that is not padding, whatever the mask says; without it, the last of the sequence.
   const std::vector<std::int64_t> packed = integers("input_ids", b.input.ids);
   for (std::int64_t s = 0; s < sequences.count(); ++s) {
@@ -211,8 +212,18 @@ Tensor TextModel::token_loss(Context& ctx, const Tensor& hidden, const Tensor& l
     targets.push_back(!causal ? all[static_cast<std::size_t>(i)] : (i + 1) % length != 0 ? all[static_cast<std::size_t>(i + 1)] : ignored);
   const Tensor wanted = Tensor::from<std::int64_t>(ctx, {static_cast<std::int64_t>(targets.size())}, targets);
   if (config_.task == TextTask::token_labels) return cross_entropy(ctx, logits(ctx, hidden), wanted, {.ignore = ignored});
+  return language_loss(ctx, hidden, wanted);
+}
+
+Tensor TextModel::language_loss(Context& ctx, const Tensor& hidden, const Tensor& targets) const {
   return linear_cross_entropy(ctx, transformed(ctx, hidden), head_.output ? head_.output->weight : embedder_.tokens.weight,
-                              head_.output ? head_.output->bias : head_.bias, wanted, {.ignore = ignored});
+                              head_.output ? head_.output->bias : head_.bias, targets, {.ignore = ignored});
+}
+
+Tensor TextModel::loss(Context& ctx, const TextInput& in, const Tensor& targets) const {
+  if (config_.task != TextTask::causal_lm && config_.task != TextTask::masked_lm)
+    fail("TextModel", "this model has no head that says tokens: it has no such loss");
+  return language_loss(ctx, hidden(ctx, in), targets);
 }
 
 NamedTensors TextModel::run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {

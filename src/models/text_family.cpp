@@ -3,6 +3,20 @@
 #include <cmath>
 
 namespace transformer {
+namespace {
+
+// How fresh weights are drawn, as Hugging Face does it: N(0, range), biases 0, norms 1.
+void set_initial_scale(TextModel& model, float range, bool scaled_residuals) {
+  const float narrow = range / std::sqrt(2.0F * static_cast<float>(model.text().stack.layers));
+  for (const auto& [name, p] : model.parameters()) {
+    if (p->init != Init::xavier_uniform && p->init != Init::normal) continue;
+    const bool residual = name.ends_with("attention.out.weight") || name.ends_with("feed_forward.out.weight");
+    p->init = Init::normal;
+    p->deviation = residual && scaled_residuals ? narrow : range;
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<Model> make_text(TextFamily f) {
   std::vector<NameRule> rules = std::move(f.body);
@@ -10,7 +24,9 @@ std::unique_ptr<Model> make_text(TextFamily f) {
     for (NameRule& rule : rules) rule.theirs = f.base + rule.theirs;
   rules.insert(rules.end(), f.head.begin(), f.head.end());
   f.load.base = f.base;
-  return std::make_unique<TextModel>(f.config, std::move(rules), std::move(f.load));
+  auto model = std::make_unique<TextModel>(f.config, std::move(rules), std::move(f.load));
+  set_initial_scale(*model, f.initializer_range, f.scaled_residuals);
+  return model;
 }
 
 void refuse_decoder(Settings& s) {

@@ -12,6 +12,8 @@ struct TextFamily {
   TextConfig config = {};
   std::vector<NameRule> body = {}, head = {};  // names without and with that prefix
   LoadRules load = {};
+  float initializer_range = 0.02F;  // standard deviation of fresh matrices and tables
+  bool scaled_residuals = false;    // GPT-2: 1/√(2·layers) of it for the matrices that write into the residual stream
 
   bool is(std::string_view name) const { return architecture.ends_with(name); }
 };

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/token_model.h"
 #include "transformer/text/tokenizer.h"
@@ -19,6 +20,13 @@ std::string listed(std::span<const std::string_view> words);  // "a, b, c", for 
 
 TokenizerPtr load_sentencepiece(const std::filesystem::path& path);
 TokenizerPtr load_whitespace(const std::filesystem::path& path);
+
+struct ScoredPiece {
+  std::string piece;
+  float score = 0.0F;
+};
+// What a tokenizer of train_sentencepiece has learned, in the order of its ids: neither special tokens nor bytes.
+std::vector<ScoredPiece> sentencepiece_pieces(const Tokenizer& tokenizer);
 
 // A SentencePiece model as a part of a pipeline (text/pipeline.h). Its ids are its own, or those of a vocabulary (Marian);
 // there, a text may begin with the language to translate to: >>fra<<.

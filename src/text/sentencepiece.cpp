@@ -35,6 +35,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::string_view kind() const override { return "sentencepiece"; }
   std::int64_t size() const override { return model_->GetPieceSize(); }
   std::int32_t id(std::string_view piece) const override { return model_->PieceToId(piece); }
+  const SentencePieceProcessor& model() const { return *model_; }
 
   void save(const std::filesystem::path& path) const override {
     AtomicFile file(path);
@@ -300,6 +301,14 @@ TokenizerPtr train_sentencepiece(const LineSource& source, const SentencePieceOp
 }
 
 TokenizerPtr load_sentencepiece(const std::filesystem::path& path) { return from_bytes(path.string(), read_file(path)); }
+
+std::vector<ScoredPiece> sentencepiece_pieces(const Tokenizer& tokenizer) {
+  const auto& model = dynamic_cast<const SentencePieceTokenizer&>(tokenizer).model();
+  std::vector<ScoredPiece> pieces;
+  for (int id = 0; id < model.GetPieceSize(); ++id)
+    if (!model.IsControl(id) && !model.IsUnknown(id) && !model.IsByte(id)) pieces.push_back({model.IdToPiece(id), model.GetScore(id)});
+  return pieces;
+}
 
 TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes) {
   auto model = processor(source, bytes);

@@ -100,6 +100,9 @@ class TextModel final : public Model {
   // The two steps of a language model, packed: for generation.
   Tensor hidden(Context& ctx, const TextInput& input, StackTrace* trace = nullptr) const;  // [tokens, d]
   Tensor logits(Context& ctx, const Tensor& hidden) const;                                 // [rows, vocabulary], or labels
+  // A language model's mean loss, packed: targets [tokens] are what should be said at each place (a decoder: the next token), or
+  // -100 for nothing. For training: unlike run(), which has Hugging Face's inputs, it lets the last token of a text have a target.
+  Tensor loss(Context& ctx, const TextInput& input, const Tensor& targets) const;
 
   void visit(auto&& f) { f("embedder", embedder_), f("stack", stack_), f("head", head_); }
 
@@ -110,6 +113,7 @@ class TextModel final : public Model {
   Tensor transformed(Context& ctx, const Tensor& hidden) const;
   Tensor pooled(Context& ctx, const Tensor& hidden, const Batch& batch) const;  // [sequences, d]
   Tensor token_loss(Context& ctx, const Tensor& hidden, const Tensor& labels, const Batch& batch) const;
+  Tensor language_loss(Context& ctx, const Tensor& hidden, const Tensor& targets) const;
 
   TextConfig config_;
   TextEmbedder embedder_;

@@ -1,0 +1,78 @@
+// transformer train lm: a language model from text.
+#include <memory>
+
+#include "cli/train.h"
+#include "transformer/train/language.h"
+
+namespace transformer::cli {
+namespace {
+
+void say_what_was_read(const char* what, const TextReport& report) {
+  if (report.tokens == 0) return;
+  fmt::print(stderr, "{}: {} tokens", what, report.tokens);
+  if (report.text_bytes > 0) fmt::print(stderr, " of {} bytes", report.text_bytes);
+  if (report.documents > 1) fmt::print(stderr, ", {} documents", report.documents);
+  if (report.unknown > 0) fmt::print(stderr, "; {} are unknown to the vocabulary", report.unknown);
+  if (report.invalid_utf8 > 0) fmt::print(stderr, "; {} invalid UTF-8 sequences replaced", report.invalid_utf8);
+  fmt::print(stderr, "\n");
+}
+
+struct Language {
+  LanguageModelConfig model;
+  LanguageStart start;
+  LanguageConfig data;
+  TrainConfig training{.lr = 1e-3F,
+                       .lr_scheduler = Schedule::Kind::cosine,
+                       .warmup_updates = 100,
+                       .min_lr = 1e-4F,
+                       .adam_beta2 = 0.99F,
+                       .adam_eps = 1e-8F,
+                       .weight_decay = 0.1F,
+                       .validate_interval_updates = 250,
+                       .save_interval_updates = 250};
+  ComputeConfig compute;
+  SeedConfig seed;
+
+  // With --from: the dropout that the user has set, and nothing that would make another model of the folder's.
+  LanguageStart further(const CLI::App& verb) const {
+    LanguageStart out = start;
+    std::vector<std::string> refused;
+    for (const std::string& name : fields_given(verb, model)) {
+      if (name == "dropout") out.dropout = model.dropout;
+      else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
+      else refused.push_back(name);
+    }
+    for (const char* name : {"vocab", "vocab_size", "character_coverage"})
+      if (flag_given(verb, flag_of(name))) refused.emplace_back(name);
+    refuse_with_from(start.from, refused);
+    return out;
+  }
+
+  LanguageTask task(Context& ctx, const LanguageStart& from) const {
+    if (!start.from.empty()) return {ctx, data, from};
+    return {ctx, data, model, latest_checkpoint(training.save_dir)};
+  }
+
+  void run(const CLI::App& verb) const {
+    const LanguageStart from = start.from.empty() ? start : further(verb);
+    check(training);
+    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    LanguageTask task = this->task(ctx, from);
+    say_what_was_read("training", task.training_report());
+    say_what_was_read("validation", task.validation_report());
+    fmt::print(stderr, "model: {}, {} parameters, vocabulary {}\n", task.model().config().value("model_type", ""), count(task.parameters()),
+               task.tokenizer().size());
+    train(ctx, task, training);
+  }
+};
+
+}  // namespace
+
+void add_train_lm(CLI::App& verb) {
+  CLI::App* lm = verb.add_subcommand("lm", "a language model from text, as GPT-2 or LLaMA; with --from, a ready one further");
+  auto settings = std::make_shared<Language>();
+  add_settings(*lm, settings->start, settings->data, settings->model, settings->training, settings->compute, settings->seed);
+  lm->callback([settings, lm] { settings->run(*lm); });
+}
+
+}  // namespace transformer::cli

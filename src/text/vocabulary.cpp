@@ -1,0 +1,168 @@
+#include "transformer/text/vocabulary.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "text/byte_alphabet.h"
+#include "text/characters.h"
+#include "text/kinds.h"
+#include "transformer/core/error.h"
+#include "transformer/text/utf8.h"
+
+namespace transformer {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view unknown = "<unk>";
+
+// The file around a model; special tokens are those of its vocabulary.
+TokenizerPtr from_parts(json model, const json& pre_tokenizer, const json& decoder,
+                        const std::vector<std::pair<std::string, int>>& special) {
+  json added = json::array();
+  for (const auto& [token, id] : special)
+    added.push_back({{"id", id},
+                     {"content", token},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  const json file{{"version", "1.0"},          {"truncation", nullptr}, {"padding", nullptr},
+                  {"added_tokens", added},     {"normalizer", nullptr}, {"pre_tokenizer", pre_tokenizer},
+                  {"post_processor", nullptr}, {"decoder", decoder},    {"model", std::move(model)}};
+  return parse_tokenizer(file.dump(1));
+}
+
+json bpe_model(json vocabulary, json merges, bool byte_fallback, const json& unk) {
+  return {{"type", "BPE"},
+          {"dropout", nullptr},
+          {"unk_token", unk},
+          {"continuing_subword_prefix", nullptr},
+          {"end_of_word_suffix", nullptr},
+          {"fuse_unk", byte_fallback},
+          {"byte_fallback", byte_fallback},
+          {"ignore_merges", false},
+          {"vocab", std::move(vocabulary)},
+          {"merges", std::move(merges)}};
+}
+
+// BPE that has nothing to merge gives each character its token.
+TokenizerPtr characters_of(const LineSource& text) {
+  std::set<char32_t> seen;
+  std::int64_t replaced = 0;
+  for (std::string part; text(part);) {
+    if (!is_valid_utf8(part)) part = sanitize_utf8(part, replaced);
+    for (std::size_t i = 0; i < part.size();) seen.insert(next_character(part, i));
+  }
+  if (seen.empty()) fail("vocabulary", "there is no text to take characters from");
+  json vocabulary = json::object();
+  for (const char32_t c : seen) {
+    std::string token;
+    append_character(token, c);
+    vocabulary[token] = vocabulary.size();
+  }
+  const auto first = static_cast<int>(seen.size());
+  vocabulary[std::string(unknown)] = first;
+  vocabulary[std::string(end_of_text)] = first + 1;
+  return from_parts(bpe_model(std::move(vocabulary), json::array(), false, unknown), nullptr, {{"type", "Fuse"}},
+                    {{std::string(unknown), first}, {std::string(end_of_text), first + 1}});
+}
+
+TokenizerPtr bytes() {
+  json vocabulary = json::object();
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    std::string token;
+    append_character(token, byte_alphabet[byte]);
+    vocabulary[token] = byte;
+  }
+  vocabulary[std::string(end_of_text)] = 256;
+  const json level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
+  return from_parts(bpe_model(std::move(vocabulary), json::array(), false, nullptr), level, level, {{std::string(end_of_text), 256}});
+}
+
+// All pairs of pieces that make a piece, in the order in which the pieces were learned.
+json merges_of(const std::vector<ScoredPiece>& pieces, const json& ids) {
+  json merges = json::array();
+  for (const auto& [piece, score] : pieces) {
+    std::vector<std::array<std::string, 2>> pairs;
+    std::size_t at = 0;
+    next_character(piece, at);
+    for (; at < piece.size(); next_character(piece, at))
+      if (std::array<std::string, 2> pair{piece.substr(0, at), piece.substr(at)}; ids.contains(pair[0]) && ids.contains(pair[1]))
+        pairs.push_back(std::move(pair));
+    const auto order = [&](const std::array<std::string, 2>& pair) { return std::pair(ids[pair[0]].get<int>(), ids[pair[1]].get<int>()); };
+    std::sort(pairs.begin(), pairs.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
+    for (const auto& pair : pairs) merges.push_back(pair);
+  }
+  return merges;
+}
+
+// SentencePiece learns the pieces. It would drop line ends and rows of spaces when it encodes; the tokenizer.json that is made of its
+// pieces does not: a space is "▁" before the word that follows, and what has no piece is bytes.
+TokenizerPtr subwords_of(const LineSource& text, const VocabularyOptions& options) {
+  constexpr int special = 2, bytes = 256;
+  const bool bpe = options.kind == VocabularyKind::bpe;
+  // Lines, whatever the pieces of the text are.
+  struct Rest {
+    std::string text;
+    std::size_t at = 0;
+  };
+  const LineSource lines = [&text, rest = std::make_shared<Rest>()](std::string& line) {
+    while (rest->at >= rest->text.size()) {
+      rest->at = 0;
+      if (!text(rest->text)) return false;
+    }
+    const std::size_t end = std::min(rest->text.find('\n', rest->at), rest->text.size());
+    line.assign(rest->text, rest->at, end - rest->at);
+    rest->at = end + 1;
+    return true;
+  };
+  // It has four special tokens.
+  const TokenizerPtr trained = train_sentencepiece(lines,
+                                                   {.kind = bpe ? SentencePieceKind::bpe : SentencePieceKind::unigram,
+                                                    .vocab_size = options.vocab_size + 4 - special,
+                                                    .character_coverage = options.character_coverage,
+                                                    .normalization = "identity",
+                                                    .byte_fallback = true});
+  const std::vector<ScoredPiece> pieces = sentencepiece_pieces(*trained);
+
+  json ids = json::object(), scored = json::array();
+  const auto add = [&](const std::string& token, double score) {
+    ids[token] = ids.size();
+    scored.push_back({token, score});
+  };
+  // Never the best way to write a text that happens to spell them.
+  constexpr double never = -1e6;
+  add(std::string(unknown), never), add(std::string(end_of_text), never);
+  for (int byte = 0; byte < bytes; ++byte) add(byte_token(static_cast<unsigned char>(byte)), never);
+  for (const auto& [piece, score] : pieces)
+    if (!ids.contains(piece)) add(piece, score);
+
+  const json spaces{{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "never"}, {"split", true}};
+  const json back{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}};
+  const json decoder{{"type", "Sequence"}, {"decoders", {back, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}}}};
+  json model;
+  if (bpe) {
+    json merges = merges_of(pieces, ids);
+    model = bpe_model(std::move(ids), std::move(merges), true, unknown);
+  } else {
+    model = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", std::move(scored)}, {"byte_fallback", true}};
+  }
+  return from_parts(std::move(model), spaces, decoder, {{std::string(unknown), 0}, {std::string(end_of_text), 1}});
+}
+
+}  // namespace
+
+TokenizerPtr make_vocabulary(const LineSource& text, const VocabularyOptions& options) {
+  switch (options.kind) {
+    case VocabularyKind::characters: return characters_of(text);
+    case VocabularyKind::bytes: return bytes();
+    case VocabularyKind::bpe:
+    case VocabularyKind::unigram: return subwords_of(text, options);
+  }
+  return nullptr;
+}
+
+}  // namespace transformer
