@@ -8,91 +8,80 @@
 #include "transformer/ops/shape.h"
 
 namespace transformer {
+
+NamedTensors PatchTSTModel::run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
+  const PatchTSTConfig& c = net_.config;
+  const char* wanted = c.head == SeriesHead::prediction ? "future_values" : "target_values";
+  std::vector<std::string> known{"past_values", "past_observed_mask"};
+  if (c.head != SeriesHead::none) known.emplace_back(wanted);
+  check_inputs(inputs, known);
+  const Tensor* observed = optional_input(inputs, "past_observed_mask", 3);
+  const ScaledSeries series = scale_series(ctx, input(inputs, "past_values", 3), observed != nullptr ? *observed : Tensor(), c.scaling);
+  StackTrace trace;
+  const bool traced = options.hidden_states || options.attentions;
+  const Tensor x = net_.encode(ctx, series.values, traced ? &trace : nullptr);
+
+  NamedTensors out;
+  if (c.head == SeriesHead::none) out["last_hidden_state"] = x;
+  if (c.head == SeriesHead::none || c.head == SeriesHead::prediction) {
+    out["loc"] = series.location;
+    out["scale"] = series.scale;
+  }
+  const auto target = inputs.find(wanted);
+  if (c.head == SeriesHead::prediction) {
+    const Tensor y = add(ctx, mul(ctx, net_.predict(ctx, x), series.scale), series.location);
+    out["prediction_outputs"] = y;
+    if (target != inputs.end()) out["loss"] = mean_squared_error(ctx, y, target->second);
+  } else if (c.head == SeriesHead::regression) {
+    const Tensor y = net_.predict(ctx, x);
+    out["regression_outputs"] = y;
+    if (target != inputs.end()) out["loss"] = mean_squared_error(ctx, y, target->second);
+  } else if (c.head == SeriesHead::classification) {
+    const Tensor y = net_.predict(ctx, x);
+    out["prediction_logits"] = y;
+    if (target != inputs.end()) out["loss"] = label_loss(ctx, y, target->second, ProblemType::single_label);
+  }
+  // As Hugging Face: what goes into each layer, but not what comes out of the last.
+  for (std::size_t i = 0; options.hidden_states && i + 1 < trace.hidden_states.size(); ++i)
+    out[fmt::format("hidden_states.{}", i)] = reshape(ctx, trace.hidden_states[i], x.shape());
+  for (std::size_t i = 0; options.attentions && i < trace.attentions.size(); ++i)
+    out[fmt::format("attentions.{}", i)] = trace.attentions[i];
+  return out;
+}
+
+std::vector<Binding> PatchTSTModel::bindings() {
+  const PatchTSTConfig& c = net_.config;
+  const std::string encoder = c.head == SeriesHead::none ? "encoder." : "model.encoder.", layer = encoder + "layers.{i}.",
+                    ours = "stack.layers.{i}.";
+  const std::string embedder = encoder + "embedder.input_embedding";
+  std::vector<NameRule> rules{
+      c.shared_embedding ? NameRule{.theirs = embedder, .ours = "embeddings.0"}
+                         : NameRule{.theirs = embedder + ".{i}", .ours = "embeddings.{i}"},
+      {.theirs = encoder + "positional_encoder.cls_token", .ours = "cls_token", .shape = Shape{1, 1, 1, c.stack.d_model}},
+      {.theirs = encoder + "positional_encoder.position_enc", .ours = "positions"},
+      {.theirs = layer + "self_attn.q_proj", .ours = ours + "attention.qkv", .part = 0},
+      {.theirs = layer + "self_attn.k_proj", .ours = ours + "attention.qkv", .part = 1},
+      {.theirs = layer + "self_attn.v_proj", .ours = ours + "attention.qkv", .part = 2},
+      {.theirs = layer + "self_attn.out_proj", .ours = ours + "attention.out"},
+      {.theirs = layer + "ff.0", .ours = ours + "feed_forward.in"},
+      {.theirs = layer + "ff.3", .ours = ours + "feed_forward.out"},
+  };
+  for (const auto& [theirs, mine] : {std::pair{"norm_sublayer1", "attention_norm"}, std::pair{"norm_sublayer3", "feed_forward_norm"}}) {
+    if (!c.stack.batch_norm) {
+      rules.push_back({.theirs = layer + theirs, .ours = ours + mine});
+      continue;
+    }
+    const std::string norm = layer + theirs + ".batchnorm", our_norm = ours + mine;
+    for (const char* part : {".weight", ".bias", ".running_mean"}) rules.push_back({.theirs = norm + part, .ours = our_norm + part});
+    rules.push_back({.theirs = norm + ".running_var", .ours = our_norm + ".running_variance"});
+    rules.push_back({.theirs = norm + ".num_batches_tracked", .ours = our_norm + ".batches", .shape = Shape{}, .stored = DType::int64});
+  }
+  if (c.head == SeriesHead::prediction && !c.shared_projection) rules.push_back({.theirs = "head.projections.{i}", .ours = "heads.{i}"});
+  else rules.push_back({.theirs = c.head == SeriesHead::classification ? "head.linear" : "head.projection", .ours = "heads.0"});
+  return bind_names(parameters(), rules);
+}
+
 namespace {
-
-class PatchTSTModel final : public Model {
- public:
-  explicit PatchTSTModel(const PatchTSTConfig& config) : net_(config), prefix_(config.head == SeriesHead::none ? "" : "model.") {}
-
-  NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override {
-    const PatchTSTConfig& c = net_.config;
-    const char* wanted = c.head == SeriesHead::prediction ? "future_values" : "target_values";
-    std::vector<std::string> known{"past_values", "past_observed_mask"};
-    if (c.head != SeriesHead::none) known.emplace_back(wanted);
-    check_inputs(inputs, known);
-    const Tensor* observed = optional_input(inputs, "past_observed_mask", 3);
-    const ScaledSeries series = scale_series(ctx, input(inputs, "past_values", 3), observed != nullptr ? *observed : Tensor(), c.scaling);
-    StackTrace trace;
-    const bool traced = options.hidden_states || options.attentions;
-    const Tensor x = net_.encode(ctx, series.values, traced ? &trace : nullptr);
-
-    NamedTensors out;
-    if (c.head == SeriesHead::none) out["last_hidden_state"] = x;
-    if (c.head == SeriesHead::none || c.head == SeriesHead::prediction) {
-      out["loc"] = series.location;
-      out["scale"] = series.scale;
-    }
-    const auto target = inputs.find(wanted);
-    if (c.head == SeriesHead::prediction) {
-      const Tensor y = add(ctx, mul(ctx, net_.predict(ctx, x), series.scale), series.location);
-      out["prediction_outputs"] = y;
-      if (target != inputs.end()) out["loss"] = mean_squared_error(ctx, y, target->second);
-    } else if (c.head == SeriesHead::regression) {
-      const Tensor y = net_.predict(ctx, x);
-      out["regression_outputs"] = y;
-      if (target != inputs.end()) out["loss"] = mean_squared_error(ctx, y, target->second);
-    } else if (c.head == SeriesHead::classification) {
-      const Tensor y = net_.predict(ctx, x);
-      out["prediction_logits"] = y;
-      if (target != inputs.end()) out["loss"] = label_loss(ctx, y, target->second, ProblemType::single_label);
-    }
-    // As Hugging Face: what goes into each layer, but not what comes out of the last.
-    for (std::size_t i = 0; options.hidden_states && i + 1 < trace.hidden_states.size(); ++i)
-      out[fmt::format("hidden_states.{}", i)] = reshape(ctx, trace.hidden_states[i], x.shape());
-    for (std::size_t i = 0; options.attentions && i < trace.attentions.size(); ++i)
-      out[fmt::format("attentions.{}", i)] = trace.attentions[i];
-    return out;
-  }
-
-  std::vector<NamedParameter> parameters() override { return transformer::parameters(net_); }
-
-  std::vector<Binding> bindings() override {
-    const PatchTSTConfig& c = net_.config;
-    const std::string encoder = prefix_ + "encoder.", layer = encoder + "layers.{i}.", ours = "stack.layers.{i}.";
-    const std::string embedder = encoder + "embedder.input_embedding";
-    std::vector<NameRule> rules{
-        c.shared_embedding ? NameRule{.theirs = embedder, .ours = "embeddings.0"}
-                           : NameRule{.theirs = embedder + ".{i}", .ours = "embeddings.{i}"},
-        {.theirs = encoder + "positional_encoder.cls_token", .ours = "cls_token", .shape = Shape{1, 1, 1, c.stack.d_model}},
-        {.theirs = encoder + "positional_encoder.position_enc", .ours = "positions"},
-        {.theirs = layer + "self_attn.q_proj", .ours = ours + "attention.qkv", .part = 0},
-        {.theirs = layer + "self_attn.k_proj", .ours = ours + "attention.qkv", .part = 1},
-        {.theirs = layer + "self_attn.v_proj", .ours = ours + "attention.qkv", .part = 2},
-        {.theirs = layer + "self_attn.out_proj", .ours = ours + "attention.out"},
-        {.theirs = layer + "ff.0", .ours = ours + "feed_forward.in"},
-        {.theirs = layer + "ff.3", .ours = ours + "feed_forward.out"},
-    };
-    for (const auto& [theirs, mine] : {std::pair{"norm_sublayer1", "attention_norm"}, std::pair{"norm_sublayer3", "feed_forward_norm"}}) {
-      if (!c.stack.batch_norm) {
-        rules.push_back({.theirs = layer + theirs, .ours = ours + mine});
-        continue;
-      }
-      const std::string norm = layer + theirs + ".batchnorm", our_norm = ours + mine;
-      for (const char* part : {".weight", ".bias", ".running_mean"}) rules.push_back({.theirs = norm + part, .ours = our_norm + part});
-      rules.push_back({.theirs = norm + ".running_var", .ours = our_norm + ".running_variance"});
-      rules.push_back({.theirs = norm + ".num_batches_tracked", .ours = our_norm + ".batches", .shape = Shape{}, .stored = DType::int64});
-    }
-    if (c.head == SeriesHead::prediction && !c.shared_projection) rules.push_back({.theirs = "head.projections.{i}", .ours = "heads.{i}"});
-    else rules.push_back({.theirs = c.head == SeriesHead::classification ? "head.linear" : "head.projection", .ours = "heads.0"});
-    return bind_names(parameters(), rules);
-  }
-
-  LoadRules load_rules() const override { return {.base = "model."}; }
-
- private:
-  PatchTST net_;
-  std::string prefix_;
-};
 
 SeriesHead head_of(const std::string& architecture) {
   if (architecture == "PatchTSTForPrediction") return SeriesHead::prediction;

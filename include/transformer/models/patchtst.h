@@ -61,4 +61,18 @@ struct PatchTST {
   }
 };
 
+class PatchTSTModel final : public Model {
+ public:
+  explicit PatchTSTModel(const PatchTSTConfig& config) : net_(config) {}
+
+  const PatchTSTConfig& series() const { return net_.config; }
+  NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const override;
+  std::vector<NamedParameter> parameters() override { return transformer::parameters(net_); }
+  std::vector<Binding> bindings() override;
+  LoadRules load_rules() const override { return {.base = "model."}; }
+
+ private:
+  PatchTST net_;
+};
+
 }  // namespace transformer

@@ -1,0 +1,66 @@
+#pragma once
+// What comes next in a series: a PatchTST model, the scale of its channels, and a table.
+//
+//   Context ctx;
+//   Forecaster forecaster = Forecaster::load(ctx, "model");
+//   SeriesTable next = forecaster.forecast(ctx, forecaster.read("prices.csv"));    // the next days, with their dates
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transformer/models/patchtst.h"
+#include "transformer/series/windows.h"
+
+namespace transformer {
+
+// A CSV file, plain or gzip; "-" is standard input.
+SeriesTable read_csv(const std::string& path, const TableOptions& options = {});
+
+// What a model must know of the series it was trained on, beside its config.json: the file series.json.
+struct SeriesNotes {
+  std::vector<std::string> channels;  // in the order of the model's
+  std::vector<std::int64_t> targets;  // those that are forecast
+  Scaler scaler;
+  std::string step;  // from row to row, in words; empty: there were no dates
+
+  void save(const std::filesystem::path& folder) const;
+  static SeriesNotes load(const std::filesystem::path& folder);
+};
+
+// The model's errors on all windows of a part, nothing left out.
+ForecastErrors measure(Context& ctx, const Model& model, const SeriesWindows& windows, const RowRange& part, const SeriesNotes& notes);
+// Those of repeating the last value, which a forecast should beat.
+ForecastErrors measure_last_value(const SeriesWindows& windows, const RowRange& part, const SeriesNotes& notes);
+
+class Forecaster {
+ public:
+  // A folder of a PatchTST model with a prediction head. Without series.json, as Hugging Face saves it, values go in as they are and
+  // any names will do.
+  static Forecaster load(Context& ctx, const std::filesystem::path& folder);
+
+  std::int64_t context() const { return model_->series().context; }
+  std::int64_t horizon() const { return model_->series().ahead; }
+  const SeriesNotes* notes() const { return notes_ ? &*notes_ : nullptr; }  // null: there is no series.json
+
+  // The columns that the model knows, by their names. Error names those that are not there.
+  SeriesTable read(const std::string& path, TableOptions options = {}) const;
+  // The `steps` rows that follow the table's last (0: the horizon), of the target channels, in its units and with its dates. For more
+  // than the horizon the forecast is fed back.
+  SeriesTable forecast(Context& ctx, const SeriesTable& history, std::int64_t steps = 0) const;
+  // Errors on all windows whose horizon lies in these rows.
+  ForecastErrors evaluate(Context& ctx, const SeriesTable& table, const RowRange& rows) const;
+
+ private:
+  SeriesNotes notes_of(const SeriesTable& table) const;
+
+  std::shared_ptr<const PatchTSTModel> model_;
+  std::optional<SeriesNotes> notes_;
+  std::string folder_;
+};
+
+// "" when it is a PatchTST model that predicts, and otherwise what is wrong with this kind of model.
+std::string why_not_forecaster(const Model& model);
+
+}  // namespace transformer

@@ -1,0 +1,69 @@
+#pragma once
+// A table of numbers over time, from CSV: a row of names, a date column, any number of numeric channels.
+//
+//   LineReader file("ETTh1.csv");                                       // text/lines.h; read_csv of generate/forecaster.h does this
+//   SeriesTable table = read_table([&](std::string& line) { return file.next(line); }, "ETTh1.csv");
+//   table.channels;                                                     // {"HUFL", …, "OT"}
+//   table.at(0, 6);                                                     // OT in the first row
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transformer/io/config.h"
+#include "transformer/series/dates.h"
+
+namespace transformer {
+
+// What becomes of missing values: empty cells, NaN, NA, null.
+enum class Missing : std::uint8_t {
+  refuse,       // an Error with their places
+  drop,         // rows that have one are left out
+  interpolate,  // on the line between the neighbours in time; at the ends the nearest value
+};
+inline EnumNames<Missing> names(Missing) {
+  return {{Missing::refuse, "refuse"}, {Missing::drop, "drop"}, {Missing::interpolate, "interpolate"}};
+}
+
+struct TableOptions {
+  std::vector<std::string> channels = {};  // columns to read, in this order; "a,b" is two. Empty: all but the date
+  std::string date_column = {};            // empty: the first column that is not numeric, or is first and called date, time, …
+  std::string delimiter = "auto";          // one character, or "tab"; auto: , ; or tab, whichever the first row has most of
+  Missing missing = Missing::refuse;
+
+  static void visit(auto& self, auto&& field) {
+    field("channels", self.channels, "columns to use, in this order (none: all numeric ones)");
+    field("date_column", self.date_column, "column of the dates (empty: the first that is not numeric)");
+    field("delimiter", self.delimiter, "between the cells of a row: auto, tab, or a character such as ;");
+    field("missing", self.missing, "empty, NaN, NA or null cells: an error, their rows left out, or filled from the neighbours");
+  }
+};
+
+struct SeriesTable {
+  std::string name = {};         // of the file, for messages
+  std::string date_column = {};  // empty: there is none
+  std::vector<std::string> channels = {};
+  DateFormat format = {};
+  std::vector<std::int64_t> dates = {};  // increasing; empty: there are none
+  std::vector<double> values = {};       // [rows, channels], finite
+  std::int64_t missing = 0;              // values that were missing in what was read
+  std::int64_t dropped = 0;              // rows left out for it
+
+  std::int64_t rows() const { return channels.empty() ? 0 : std::ssize(values) / std::ssize(channels); }
+  double at(std::int64_t row, std::int64_t channel) const { return values[static_cast<std::size_t>(row * std::ssize(channels) + channel)]; }
+  std::string date(std::int64_t row) const;  // as it is written; "" without dates
+  DateStep step() const { return infer_step(dates, format); }
+};
+
+// "a,b" → a, b
+std::vector<std::string> split_names(const std::string& text);
+
+// Reads lines until there are no more; `name` stands in errors, which say the row, the column and the text of what cannot be read.
+SeriesTable read_table(const std::function<bool(std::string& line)>& lines, const std::string& name, const TableOptions& options = {});
+
+// The table as CSV, numbers with as many digits as they need.
+std::string write_table(const SeriesTable& table);
+
+}  // namespace transformer

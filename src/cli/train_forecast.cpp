@@ -1,0 +1,106 @@
+// transformer train forecast: a model that forecasts a series, from a table.
+#include <memory>
+
+#include "cli/train.h"
+#include "io/atomic_file.h"
+#include "transformer/io/json.h"
+#include "transformer/train/forecast.h"
+
+namespace transformer::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+void say_what_was_read(const SeriesTable& table, const SeriesWindows& windows) {
+  fmt::print(stderr, "{}: {} rows", table.name, table.rows());
+  if (!table.dates.empty()) {
+    const DateStep step = table.step();
+    fmt::print(stderr, " from {} to {}, a row every {}", table.date(0), table.date(table.rows() - 1), describe(step, table.format));
+    if (step.irregular > 0) fmt::print(stderr, " ({} are further apart or nearer)", step.irregular);
+  }
+  if (table.dropped > 0) fmt::print(stderr, "; {} rows with missing values left out", table.dropped);
+  else if (table.missing > 0) fmt::print(stderr, "; {} missing values filled", table.missing);
+  const Parts& parts = windows.parts();
+  fmt::print(stderr, "\n{} channels; windows: {} training, {} validation, {} test\n", table.channels.size(), windows.count(parts.train),
+             windows.count(parts.validation), windows.count(parts.test));
+}
+
+struct Forecast {
+  ForecastFineTuning start;
+  ForecastConfig data;
+  ForecastModelConfig model;
+  TrainConfig training{.max_epoch = 20,
+                       .lr = 1e-4F,
+                       .lr_scheduler = Schedule::Kind::cosine,
+                       .warmup_updates = 100,
+                       .adam_beta2 = 0.999F,
+                       .adam_eps = 1e-8F,
+                       .best_metric = "mse"};
+  ComputeConfig compute;
+  SeedConfig seed;
+
+  // With --from: the dropout that the user has set, and nothing that would make another model of the folder's.
+  ForecastFineTuning fine_tuning(const CLI::App& verb) const {
+    ForecastFineTuning out = start;
+    std::vector<std::string> refused;
+    if (flag_given(verb, "--preset")) refused.emplace_back("preset");
+    for (const std::string& name : fields_given(verb, model)) {
+      if (name == "dropout") out.dropout = model.dropout;
+      else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
+      else if (name == "head_dropout") out.head_dropout = model.head_dropout;
+      else refused.push_back(name);
+    }
+    refuse_with_from(start.from, refused);
+    return out;
+  }
+
+  ForecastTask task(Context& ctx, const ForecastFineTuning& further) const {
+    if (!start.from.empty()) return {ctx, data, further};
+    return {ctx, data, model, latest_checkpoint(training.save_dir)};
+  }
+
+  // The errors of a folder's model on the test part, said and written beside it.
+  static void test(Context& ctx, ForecastTask& task, const fs::path& folder) {
+    task.load(ctx, folder);
+    const std::optional<ForecastErrors> errors = task.test(ctx);
+    if (!errors) return;
+    const ForecastErrors repeated = measure_last_value(task.windows(), task.windows().parts().test, task.notes());
+    nlohmann::json out = errors->json();
+    out["last_value"] = repeated.json();
+    out["windows"] = task.windows().count(task.windows().parts().test);
+    out["horizon"] = task.windows().sizes().horizon;
+    write_json(folder / "test.json", out);
+    fmt::print("{}", describe(*errors, fmt::format("test of {}", folder.string())));
+    fmt::print("repeating the last value: MSE {:.4f}, MAE {:.4f} (scaled)\n", repeated.scaled().mse, repeated.scaled().mae);
+  }
+
+  void run(const CLI::App& verb) const {
+    const ForecastFineTuning further = start.from.empty() ? start : fine_tuning(verb);
+    check(training);
+    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    ForecastTask task = this->task(ctx, further);
+    say_what_was_read(task.table(), task.windows());
+    fmt::print(stderr, "model: {} parameters{}\n", count(task.parameters()),
+               start.from.empty() ? "" : fmt::format(", from {}", start.from));
+    if (data.toy != ToySeries::none) {  // for transformer forecast --csv
+      AtomicFile file(fs::path(training.save_dir) / "prices.csv");
+      file.write(write_table(task.table()));
+      file.commit();
+    }
+    const TrainResult result = train(ctx, task, training);
+    if (result.end == TrainResult::End::interrupted) return;
+    test(ctx, task, training.save_dir);
+    if (training.average > 0) test(ctx, task, fs::path(training.save_dir) / "average");
+  }
+};
+
+}  // namespace
+
+void add_train_forecast(CLI::App& verb) {
+  CLI::App* forecast = verb.add_subcommand("forecast", "a PatchTST model that forecasts a series, from a table with dates (CSV)");
+  auto settings = std::make_shared<Forecast>();
+  add_settings(*forecast, settings->start, settings->data, settings->model, settings->training, settings->compute, settings->seed);
+  forecast->callback([settings, forecast] { settings->run(*forecast); });
+}
+
+}  // namespace transformer::cli

@@ -1,0 +1,183 @@
+#include "transformer/generate/forecaster.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "transformer/autograd/autograd.h"
+#include "transformer/io/json.h"
+#include "transformer/text/lines.h"
+
+namespace transformer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* notes_file = "series.json";
+constexpr std::size_t longest_line = std::size_t{1} << 24;
+constexpr std::int64_t most_steps = 100'000;
+
+// Calls use(past, future) for the windows of a part, a few at a time; both as SeriesWindows::take gives them.
+template <class Use>
+void for_windows(const SeriesWindows& windows, const RowRange& part, Use&& use) {
+  const auto [context, horizon] = windows.sizes();
+  const std::int64_t each = (context + horizon) * windows.channels(), count = windows.count(part);
+  const std::int64_t at_once = std::clamp<std::int64_t>((std::int64_t{1} << 20) / each, 1, 256);
+  std::vector<float> past, future;
+  for (std::int64_t begin = 0; begin < count; begin += at_once) {
+    std::vector<std::int64_t> some(static_cast<std::size_t>(std::min(at_once, count - begin)));
+    std::iota(some.begin(), some.end(), begin);
+    windows.take(part, some, past, future);
+    use(std::ssize(some), past, future);
+  }
+}
+
+std::vector<float> predictions(Context& ctx, const Model& model, const Shape& shape, const std::vector<float>& past) {
+  const NoGradients no_gradients(ctx);
+  return model.run(ctx, {{"past_values", Tensor::from<float>(ctx, shape, past)}}).at("prediction_outputs").to_vector<float>();
+}
+
+std::vector<std::int64_t> all_of(std::int64_t n) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(n));
+  std::iota(out.begin(), out.end(), std::int64_t{0});
+  return out;
+}
+
+}  // namespace
+
+SeriesTable read_csv(const std::string& path, const TableOptions& options) {
+  LineReader file(path, longest_line);
+  return read_table([&](std::string& line) { return file.next(line); }, path == "-" ? "standard input" : path, options);
+}
+
+void SeriesNotes::save(const fs::path& folder) const {
+  std::vector<std::string> of_targets;
+  for (const std::int64_t target : targets) of_targets.push_back(channels[static_cast<std::size_t>(target)]);
+  write_json(folder / notes_file,
+             {{"channels", channels}, {"targets", of_targets}, {"mean", scaler.mean}, {"deviation", scaler.deviation}, {"step", step}});
+}
+
+SeriesNotes SeriesNotes::load(const fs::path& folder) {
+  const fs::path path = folder / notes_file;
+  const json from = read_json(path);
+  SeriesNotes notes;
+  try {
+    from.at("channels").get_to(notes.channels);
+    from.at("mean").get_to(notes.scaler.mean);
+    from.at("deviation").get_to(notes.scaler.deviation);
+    from.at("step").get_to(notes.step);
+    for (const auto& target : from.at("targets").get<std::vector<std::string>>()) {
+      const auto found = std::find(notes.channels.begin(), notes.channels.end(), target);
+      if (found == notes.channels.end()) fail(path.string(), "the target '{}' is none of the channels", target);
+      notes.targets.push_back(found - notes.channels.begin());
+    }
+  } catch (const json::exception& e) {
+    fail(path.string(), "expected channels, targets, mean, deviation and step: {}", e.what());
+  }
+  const auto usable = [](double d) { return std::isfinite(d); };
+  const auto& [mean, deviation] = notes.scaler;
+  if (notes.channels.empty() || notes.targets.empty() || mean.size() != notes.channels.size() || deviation.size() != mean.size() ||
+      !std::all_of(mean.begin(), mean.end(), usable) ||
+      !std::all_of(deviation.begin(), deviation.end(), [&](double d) { return usable(d) && d > 0.0; }))
+    fail(path.string(), "expected a mean and a deviation above 0 for each of the {} channels", notes.channels.size());
+  return notes;
+}
+
+ForecastErrors measure(Context& ctx, const Model& model, const SeriesWindows& windows, const RowRange& part, const SeriesNotes& notes) {
+  ForecastErrors errors(notes.channels, notes.targets, notes.scaler);
+  for_windows(windows, part, [&](std::int64_t n, const std::vector<float>& past, const std::vector<float>& future) {
+    errors.add(predictions(ctx, model, {n, windows.sizes().context, windows.channels()}, past), future);
+  });
+  return errors;
+}
+
+ForecastErrors measure_last_value(const SeriesWindows& windows, const RowRange& part, const SeriesNotes& notes) {
+  ForecastErrors errors(notes.channels, notes.targets, notes.scaler);
+  const auto [context, horizon] = windows.sizes();
+  const std::int64_t channels = windows.channels();
+  for_windows(windows, part, [&](std::int64_t n, const std::vector<float>& past, const std::vector<float>& future) {
+    std::vector<float> repeated;
+    for (std::int64_t i = 0; i < n; ++i)
+      for (std::int64_t step = 0; step < horizon; ++step) {
+        const auto last = past.begin() + ((i + 1) * context - 1) * channels;
+        repeated.insert(repeated.end(), last, last + channels);
+      }
+    errors.add(repeated, future);
+  });
+  return errors;
+}
+
+std::string why_not_forecaster(const Model& model) {
+  const auto* series = dynamic_cast<const PatchTSTModel*>(&model);
+  if (series == nullptr) return "does not forecast: expected a PatchTST model with a prediction head";
+  return series->series().head == SeriesHead::prediction ? "" : "has no prediction head: its architecture must be PatchTSTForPrediction";
+}
+
+Forecaster Forecaster::load(Context& ctx, const fs::path& folder) {
+  Forecaster out;
+  out.folder_ = folder.string();
+  const json config = read_json(folder / "config.json");
+  if (const std::string why_not = why_not_forecaster(*make_model(config)); !why_not.empty())
+    fail(out.folder_, "a model of type {} {}", config.value("model_type", json("unknown")).dump(), why_not);
+  out.model_ = std::dynamic_pointer_cast<const PatchTSTModel>(std::shared_ptr<Model>(load_model(ctx, folder)));
+  if (!fs::exists(folder / notes_file)) return out;
+  out.notes_ = SeriesNotes::load(folder);
+  if (std::ssize(out.notes_->channels) != out.model_->series().channels)
+    fail(out.folder_, "{} has {} channels, but the model {}", notes_file, out.notes_->channels.size(), out.model_->series().channels);
+  return out;
+}
+
+SeriesNotes Forecaster::notes_of(const SeriesTable& table) const {
+  const std::int64_t channels = model_->series().channels;
+  if (notes_ ? table.channels != notes_->channels : std::ssize(table.channels) != channels)
+    fail(table.name, "has the channels {}, but the model has {}{}", fmt::join(table.channels, ", "), channels,
+         notes_ ? fmt::format(": {}", fmt::join(notes_->channels, ", ")) : "; name them (--channels)");
+  return notes_ ? *notes_ : SeriesNotes{table.channels, all_of(channels), Scaler::none(channels), ""};
+}
+
+SeriesTable Forecaster::read(const std::string& path, TableOptions options) const {
+  if (notes_ && options.channels.empty()) options.channels = notes_->channels;
+  SeriesTable table = read_csv(path, options);
+  static_cast<void>(notes_of(table));
+  return table;
+}
+
+SeriesTable Forecaster::forecast(Context& ctx, const SeriesTable& history, std::int64_t steps) const {
+  const SeriesNotes notes = notes_of(history);
+  const std::int64_t channels = std::ssize(history.channels), context = this->context(), rows = history.rows();
+  if (steps == 0) steps = horizon();
+  if (steps < 1 || steps > most_steps) fail("forecast", "{} steps: expected 1 to {}", steps, most_steps);
+  if (rows < context) fail(history.name, "has {} rows, but the model looks back on {}", rows, context);
+  std::vector<float> past;
+  for (std::int64_t row = rows - context; row < rows; ++row)
+    for (std::int64_t c = 0; c < channels; ++c) past.push_back(notes.scaler.scaled(history.at(row, c), c));
+  std::vector<float> next;
+  while (std::ssize(next) < steps * channels) {
+    const std::vector<float> predicted = predictions(ctx, *model_, {1, context, channels}, past);
+    next.insert(next.end(), predicted.begin(), predicted.end());
+    past.insert(past.end(), predicted.begin(), predicted.end());
+    past.erase(past.begin(), past.end() - context * channels);
+  }
+  SeriesTable out{.name = "forecast", .date_column = history.date_column, .format = history.format};
+  for (const std::int64_t target : notes.targets) out.channels.push_back(history.channels[static_cast<std::size_t>(target)]);
+  const DateStep step = history.step();
+  for (std::int64_t row = 0; row < steps; ++row) {
+    if (!history.dates.empty()) out.dates.push_back(advance(history.dates.back(), step, row + 1));
+    for (const std::int64_t target : notes.targets)
+      out.values.push_back(notes.scaler.original(static_cast<double>(next[static_cast<std::size_t>(row * channels + target)]), target));
+  }
+  return out;
+}
+
+ForecastErrors Forecaster::evaluate(Context& ctx, const SeriesTable& table, const RowRange& rows) const {
+  const SeriesNotes notes = notes_of(table);
+  const WindowSizes sizes{context(), horizon()};
+  // The part alone matters here: it may be the whole table.
+  const SeriesWindows windows(table, notes.scaler, {.train = {0, table.rows()}, .validation = {}, .test = rows}, sizes);
+  return measure(ctx, *model_, windows, rows, notes);
+}
+
+}  // namespace transformer

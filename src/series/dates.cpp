@@ -1,0 +1,190 @@
+#include "transformer/series/dates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <vector>
+
+#include "transformer/core/error.h"
+
+namespace transformer {
+namespace {
+
+using std::chrono::day;
+using std::chrono::month;
+using std::chrono::sys_days;
+using std::chrono::year;
+using std::chrono::year_month_day;
+
+constexpr std::int64_t a_day = 86400;
+constexpr std::int64_t furthest = std::int64_t{1} << 61;  // integers beyond it are no dates: differences must not overflow
+
+std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }
+
+year_month_day calendar_of(std::int64_t seconds) { return sys_days(std::chrono::days(floor_divide(seconds, a_day))); }
+std::int64_t time_of_day(std::int64_t seconds) { return seconds - floor_divide(seconds, a_day) * a_day; }
+std::int64_t seconds_of(const year_month_day& date) { return sys_days(date).time_since_epoch().count() * a_day; }
+std::int64_t months_of(const year_month_day& date) { return static_cast<int>(date.year()) * 12 + static_cast<unsigned>(date.month()) - 1; }
+
+unsigned last_day(year y, month m) { return static_cast<unsigned>((y / m / std::chrono::last).day()); }
+
+[[noreturn]] void too_far() { fail("dates", "the dates go beyond the year 9999"); }
+
+// Takes exactly `digits` digits off the front.
+std::optional<int> take_digits(std::string_view& text, std::size_t digits) {
+  int value = 0;
+  if (text.size() < digits) return std::nullopt;
+  for (std::size_t i = 0; i < digits; ++i) {
+    if (text[i] < '0' || text[i] > '9') return std::nullopt;
+    value = value * 10 + (text[i] - '0');
+  }
+  text.remove_prefix(digits);
+  return value;
+}
+bool take(std::string_view& text, char c) {
+  if (text.empty() || text.front() != c) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+std::optional<std::int64_t> parse_integer(std::string_view text, DateFormat& format) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value > furthest || value < -furthest) return std::nullopt;
+  format = {.integer = true};
+  return value;
+}
+
+// What most of them are: the middle one of the sorted.
+std::int64_t median(std::vector<std::int64_t> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::vector<std::int64_t> differences(std::span<const std::int64_t> values) {
+  std::vector<std::int64_t> out;
+  for (std::size_t i = 1; i < values.size(); ++i) out.push_back(values[i] - values[i - 1]);
+  return out;
+}
+
+// The step in months, when all dates have one time of day and one day of the month, or are all the last of theirs.
+std::optional<DateStep> step_in_months(std::span<const std::int64_t> dates) {
+  std::vector<std::int64_t> months;
+  bool same_day = true, month_ends = true;
+  const year_month_day first = calendar_of(dates.front());
+  for (const std::int64_t date : dates) {
+    const year_month_day d = calendar_of(date);
+    same_day = same_day && d.day() == first.day();
+    month_ends = month_ends && static_cast<unsigned>(d.day()) == last_day(d.year(), d.month());
+    if ((!same_day && !month_ends) || time_of_day(date) != time_of_day(dates.front())) return std::nullopt;
+    months.push_back(months_of(d));
+  }
+  const std::vector<std::int64_t> steps = differences(months);
+  return DateStep{.units = 0, .months = median(steps), .month_end = month_ends};
+}
+
+bool is_weekend(std::int64_t date) {
+  const std::chrono::weekday d(sys_days(std::chrono::days(floor_divide(date, a_day))));
+  return d == std::chrono::Saturday || d == std::chrono::Sunday;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_date(std::string_view text, DateFormat& format) {
+  if (text.find_first_of("-/", 1) == std::string_view::npos) return parse_integer(text, format);
+  DateFormat found;
+  const auto y = take_digits(text, 4);
+  if (!y || text.empty() || (text.front() != '-' && text.front() != '/')) return std::nullopt;
+  found.separator = text.front();
+  text.remove_prefix(1);
+  const auto m = take_digits(text, 2);
+  if (!m || !take(text, found.separator)) return std::nullopt;
+  const auto d = take_digits(text, 2);
+  if (!d) return std::nullopt;
+  const year_month_day date = year(*y) / month(static_cast<unsigned>(*m)) / day(static_cast<unsigned>(*d));
+  if (!date.ok()) return std::nullopt;
+  std::int64_t seconds = seconds_of(date);
+  if (!text.empty()) {
+    if (text.front() != ' ' && text.front() != 'T') return std::nullopt;
+    found.between = text.front();
+    text.remove_prefix(1);
+    std::array<int, 3> time{};
+    constexpr std::array limits{24, 60, 60};
+    for (std::size_t i = 0; i < 3 && (i < 2 || !text.empty()) && text != "Z"; ++i) {
+      if (i > 0 && !take(text, ':')) return std::nullopt;
+      const auto part = take_digits(text, 2);
+      if (!part || *part >= limits[i]) return std::nullopt;
+      time[i] = *part;
+      found.time_parts = static_cast<int>(i) + 1;
+    }
+    if (found.time_parts < 2) return std::nullopt;
+    found.utc = take(text, 'Z');
+    if (!text.empty()) return std::nullopt;
+    seconds += time[0] * 3600 + time[1] * 60 + time[2];
+  }
+  format = found;
+  return seconds;
+}
+
+std::string write_date(std::int64_t date, const DateFormat& format) {
+  if (format.integer) return fmt::format("{}", date);
+  constexpr std::int64_t begin = -62167219200, end = 253402300800;  // of the years 0 and 10000
+  if (date < begin || date >= end) too_far();
+  const year_month_day d = calendar_of(date);
+  std::string text = fmt::format("{:04}{}{:02}{}{:02}", static_cast<int>(d.year()), format.separator, static_cast<unsigned>(d.month()),
+                                 format.separator, static_cast<unsigned>(d.day()));
+  const std::int64_t time = time_of_day(date);
+  if (format.time_parts >= 2) text += fmt::format("{}{:02}:{:02}", format.between, time / 3600, time / 60 % 60);
+  if (format.time_parts >= 3) text += fmt::format(":{:02}", time % 60);
+  return format.utc ? text + "Z" : text;
+}
+
+DateStep infer_step(std::span<const std::int64_t> dates, const DateFormat& format) {
+  DateStep step;
+  if (dates.size() < 2) return step;
+  if (const auto months = format.integer ? std::nullopt : step_in_months(dates)) {
+    step = *months;
+  } else {
+    step.units = median(differences(dates));
+    step.weekdays = !format.integer && step.units == a_day && dates.size() > 5 && std::none_of(dates.begin(), dates.end(), is_weekend);
+  }
+  for (std::size_t i = 1; i < dates.size(); ++i) step.irregular += dates[i] != advance(dates[i - 1], step, 1) ? 1 : 0;
+  return step;
+}
+
+std::int64_t advance(std::int64_t date, const DateStep& step, std::int64_t count) {
+  if (step.months > 0) {
+    const year_month_day d = calendar_of(date);
+    const std::int64_t months = months_of(d) + step.months * count;
+    if (count > 120'000 || months < 0 || months >= 120'000) too_far();
+    const year y(static_cast<int>(months / 12));
+    const month m(static_cast<unsigned>(months % 12 + 1));
+    const unsigned last = last_day(y, m), wanted = step.month_end ? last : std::min(static_cast<unsigned>(d.day()), last);
+    return seconds_of(y / m / day(wanted)) + time_of_day(date);
+  }
+  if (!step.weekdays) {
+    std::int64_t distance = 0, sum = 0;
+    if (__builtin_mul_overflow(step.units, count, &distance) || __builtin_add_overflow(date, distance, &sum)) too_far();
+    return sum;
+  }
+  for (; count > 0; --count) do
+      date += a_day;
+    while (is_weekend(date));
+  return date;
+}
+
+std::string describe(const DateStep& step, const DateFormat& format) {
+  const auto times = [](std::int64_t n, std::string_view unit) { return fmt::format("{} {}{}", n, unit, n == 1 ? "" : "s"); };
+  if (format.integer) return fmt::format("{}", step.units);
+  if (step.months > 0) return step.months % 12 == 0 ? times(step.months / 12, "year") : times(step.months, "month");
+  if (step.weekdays) return "1 weekday";
+  if (step.units % a_day == 0) return times(step.units / a_day, "day");
+  if (step.units % 3600 == 0) return times(step.units / 3600, "hour");
+  return step.units % 60 == 0 ? times(step.units / 60, "minute") : times(step.units, "second");
+}
+
+}  // namespace transformer

@@ -1,0 +1,218 @@
+#include "transformer/series/windows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+namespace transformer {
+namespace {
+
+// "0.7,0.1,0.2"
+std::vector<double> shares_of(const std::string& text) {
+  const auto refuse = [&] { fail("split", "'{}': expected three shares that sum to 1, such as 0.7,0.1,0.2, or etth, or ettm", text); };
+  std::vector<double> shares;
+  for (const char *at = text.data(), *end = at + text.size();;) {
+    double share = 0.0;
+    const auto [next, error] = std::from_chars(at, end, share);
+    if (error != std::errc() || !(share >= 0.0 && share <= 1.0)) refuse();
+    shares.push_back(share);
+    if (next == end) break;
+    if (*next != ',') refuse();
+    at = next + 1;
+  }
+  if (shares.size() != 3 || std::abs(shares[0] + shares[1] + shares[2] - 1.0) > 1e-6 || shares[0] <= 0.0) refuse();
+  return shares;
+}
+
+std::int64_t share_of(std::int64_t rows, double share) { return static_cast<std::int64_t>(static_cast<double>(rows) * share + 1e-9); }
+
+Parts parts_at(std::int64_t validation, std::int64_t test, std::int64_t end) {
+  return {.train = {0, validation}, .validation = {validation, test}, .test = {test, end}};
+}
+
+// The convention of the ETT sets: months of 30 days.
+Parts ett_parts(const SeriesTable& table, std::int64_t rows_an_hour) {
+  const std::int64_t month = 30 * 24 * rows_an_hour;
+  if (table.rows() < 20 * month)
+    fail(table.name, "has {} rows: this split takes {}, 20 months of 30 days with {} row{} an hour", table.rows(), 20 * month, rows_an_hour,
+         rows_an_hour == 1 ? "" : "s");
+  return parts_at(12 * month, 16 * month, 20 * month);
+}
+
+// The first row that is not before this date.
+std::int64_t row_of(const SeriesTable& table, const std::string& text, const char* flag) {
+  DateFormat format;
+  const auto date = parse_date(text, format);
+  if (!date || format.integer != table.format.integer)
+    fail(flag, "'{}' is no date as in {}, which begins with {}", text, table.name, table.date(0));
+  return std::lower_bound(table.dates.begin(), table.dates.end(), *date) - table.dates.begin();
+}
+
+}  // namespace
+
+Parts split_rows(const SeriesTable& table, const SplitConfig& config) {
+  const std::int64_t rows = table.rows();
+  if (config.valid_from.empty() && config.test_from.empty()) {
+    if (config.split == "etth" || config.split == "ettm") return ett_parts(table, config.split == "etth" ? 1 : 4);
+    const std::vector<double> shares = shares_of(config.split.empty() ? "0.7,0.1,0.2" : config.split);
+    const std::int64_t train = share_of(rows, shares[0]), test = share_of(rows, shares[2]);
+    // What rounding leaves over is validation, or training where there is none.
+    return shares[1] > 0.0 ? parts_at(train, rows - test, rows) : parts_at(rows - test, rows - test, rows);
+  }
+  if (!config.split.empty()) fail("split", "the split is given twice: as '{}' and by dates", config.split);
+  if (config.valid_from.empty()) fail("split", "test_from is given without valid_from, the date at which training ends");
+  if (table.dates.empty()) fail(table.name, "has no dates to split it by: give shares (--split 0.7,0.1,0.2)");
+  const std::int64_t validation = row_of(table, config.valid_from, "valid_from");
+  const std::int64_t test = config.test_from.empty() ? rows : row_of(table, config.test_from, "test_from");
+  if (test < validation) fail("split", "test_from {} is before valid_from {}", config.test_from, config.valid_from);
+  if (validation == 0)
+    fail("split", "valid_from {} leaves nothing to train on: {} begins at {}", config.valid_from, table.name, table.date(0));
+  return parts_at(validation, test, rows);
+}
+
+Scaler Scaler::fit(const SeriesTable& table, const RowRange& rows) {
+  Scaler out;
+  const auto n = static_cast<double>(rows.size());
+  for (std::int64_t c = 0; c < std::ssize(table.channels); ++c) {
+    double sum = 0.0, squares = 0.0;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) sum += table.at(row, c);
+    const double mean = sum / n;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) squares += (table.at(row, c) - mean) * (table.at(row, c) - mean);
+    const double deviation = std::sqrt(squares / n);
+    if (!std::isfinite(mean) || !std::isfinite(deviation))
+      fail(table.name, "column '{}' has values too large to compute with", table.channels[static_cast<std::size_t>(c)]);
+    out.mean.push_back(mean);
+    out.deviation.push_back(deviation > 0.0 ? deviation : 1.0);
+  }
+  return out;
+}
+
+Scaler Scaler::none(std::int64_t channels) {
+  return {std::vector<double>(static_cast<std::size_t>(channels), 0.0), std::vector<double>(static_cast<std::size_t>(channels), 1.0)};
+}
+
+float Scaler::scaled(double value, std::int64_t channel) const {
+  const auto c = static_cast<std::size_t>(channel);
+  return static_cast<float>((value - mean[c]) / deviation[c]);
+}
+double Scaler::original(double value, std::int64_t channel) const {
+  const auto c = static_cast<std::size_t>(channel);
+  return value * deviation[c] + mean[c];
+}
+
+SeriesWindows::SeriesWindows(const SeriesTable& table, const Scaler& scaler, const Parts& parts, const WindowSizes& sizes)
+    : parts_(parts), sizes_(sizes), channels_(std::ssize(table.channels)) {
+  check_windows(table, parts, sizes);
+  values_.reserve(table.values.size());
+  for (std::int64_t row = 0; row < table.rows(); ++row)
+    for (std::int64_t c = 0; c < channels_; ++c) {
+      values_.push_back(scaler.scaled(table.at(row, c), c));
+      if (!std::isfinite(values_.back()))
+        fail(table.name, "row {}, column '{}': {} is too far from the channel's mean {} to compute with", row + 1,
+             table.channels[static_cast<std::size_t>(c)], table.at(row, c), scaler.mean[static_cast<std::size_t>(c)]);
+    }
+}
+
+std::int64_t SeriesWindows::first_row(const RowRange& part) const { return std::max(std::int64_t{0}, part.begin - sizes_.context); }
+
+std::int64_t SeriesWindows::count(const RowRange& part) const {
+  return std::max(std::int64_t{0}, part.end - sizes_.context - sizes_.horizon - first_row(part) + 1);
+}
+
+void SeriesWindows::take(const RowRange& part, std::span<const std::int64_t> windows, std::vector<float>& past,
+                         std::vector<float>& future) const {
+  past.clear(), future.clear();
+  past.reserve(windows.size() * static_cast<std::size_t>(sizes_.context * channels_));
+  future.reserve(windows.size() * static_cast<std::size_t>(sizes_.horizon * channels_));
+  for (const std::int64_t window : windows) {
+    const auto begin = values_.begin() + (first_row(part) + window) * channels_, middle = begin + sizes_.context * channels_;
+    past.insert(past.end(), begin, middle);
+    future.insert(future.end(), middle, middle + sizes_.horizon * channels_);
+  }
+}
+
+std::uint64_t SeriesWindows::fingerprint() const {
+  std::uint64_t hash = static_cast<std::uint64_t>(channels_);
+  const auto mix = [&](std::uint32_t value) { hash = std::rotl((hash ^ value) * 0x9E3779B97F4A7C15U, 29); };
+  for (const float value : values_) mix(std::bit_cast<std::uint32_t>(value));
+  mix(0), mix(0);  // the last values reach all bits
+  return hash;
+}
+
+void check_windows(const SeriesTable& table, const Parts& parts, const WindowSizes& sizes) {
+  const auto [context, horizon] = sizes;
+  if (context < 1 || horizon < 1) fail("windows", "context is {} and horizon {}: expected 1 or more", context, horizon);
+  // Not context + horizon, which may be beyond what an integer holds.
+  if (context > table.rows() || horizon > table.rows() - context || horizon > parts.train.size() - context)
+    fail(table.name,
+         "has {} rows, {} of them for training, but a window takes {}: a context of {} and a horizon of {}; give a longer series or "
+         "smaller sizes (--context, --horizon)",
+         table.rows(), parts.train.size(), static_cast<double>(context) + static_cast<double>(horizon), context, horizon);
+  for (const auto& [name, part] : {std::pair{"validation", parts.validation}, std::pair{"test", parts.test}})
+    if (part.size() > 0 && part.size() < horizon)
+      fail(table.name, "has {} rows for {}, but a window predicts {}: give it more rows (--split), or none", part.size(), name, horizon);
+}
+
+ForecastErrors::ForecastErrors(std::vector<std::string> channels, std::vector<std::int64_t> targets, Scaler scaler)
+    : channels_(std::move(channels)), targets_(std::move(targets)), scaler_(std::move(scaler)), squares_(channels_.size()),
+      absolutes_(channels_.size()) {}
+
+void ForecastErrors::add(std::span<const float> predicted, std::span<const float> actual) {
+  const std::size_t n = channels_.size();
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double error = static_cast<double>(predicted[i]) - static_cast<double>(actual[i]);
+    squares_[i % n] += error * error;
+    absolutes_[i % n] += std::abs(error);
+  }
+  count_ += static_cast<std::int64_t>(actual.size() / n);
+}
+
+ForecastErrors::Pair ForecastErrors::mean(const std::vector<std::int64_t>& of, bool in_original) const {
+  Pair out;
+  for (const std::int64_t channel : of) {
+    const auto c = static_cast<std::size_t>(channel);
+    const double unit = in_original ? scaler_.deviation[c] : 1.0;
+    out.mse += squares_[c] * unit * unit;
+    out.mae += absolutes_[c] * unit;
+  }
+  const double n = std::max(1.0, static_cast<double>(count_) * static_cast<double>(of.size()));
+  return {out.mse / n, out.mae / n};
+}
+
+ForecastErrors::Pair ForecastErrors::scaled() const { return mean(targets_, false); }
+ForecastErrors::Pair ForecastErrors::original() const { return mean(targets_, true); }
+ForecastErrors::Pair ForecastErrors::scaled(std::int64_t channel) const { return mean({channel}, false); }
+ForecastErrors::Pair ForecastErrors::original(std::int64_t channel) const { return mean({channel}, true); }
+ForecastErrors::Pair ForecastErrors::all_scaled() const {
+  std::vector<std::int64_t> all(channels_.size());
+  std::iota(all.begin(), all.end(), std::int64_t{0});
+  return mean(all, false);
+}
+
+nlohmann::json ForecastErrors::json() const {
+  const auto pair = [](const Pair& p) { return nlohmann::json{{"mse", p.mse}, {"mae", p.mae}}; };
+  nlohmann::json of_channels = nlohmann::json::object();
+  for (const std::int64_t c : targets_)
+    of_channels[channels_[static_cast<std::size_t>(c)]] = {{"scaled", pair(scaled(c))}, {"original", pair(original(c))}};
+  return {{"scaled", pair(scaled())}, {"original", pair(original())}, {"channels", of_channels}};
+}
+
+std::string describe(const ForecastErrors& errors, std::string_view what) {
+  const auto [mse, mae] = errors.scaled();
+  const auto [mse_units, mae_units] = errors.original();
+  std::string out = fmt::format("{}: MSE {:.4f}, MAE {:.4f} (scaled); MSE {:.5g}, MAE {:.5g} (original units)\n", what, mse, mae, mse_units,
+                                mae_units);
+  for (const std::int64_t c : errors.targets()) {
+    const auto [s, a] = errors.scaled(c);
+    const auto [original_s, original_a] = errors.original(c);
+    out += fmt::format("  {}: MSE {:.4f}, MAE {:.4f} (scaled); MSE {:.5g}, MAE {:.5g}\n", errors.channels()[static_cast<std::size_t>(c)], s,
+                       a, original_s, original_a);
+  }
+  return out;
+}
+
+}  // namespace transformer

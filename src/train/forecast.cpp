@@ -1,0 +1,216 @@
+#include "transformer/train/forecast.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "transformer/core/shuffle.h"
+#include "transformer/series/toy_prices.h"
+
+namespace transformer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Preset {
+  std::string_view name;
+  std::int64_t context, horizon, patch, stride, d_model, heads, d_ff, layers;
+  float dropout;
+};
+constexpr std::array presets = {
+    Preset{"documents", 30, 7, 6, 3, 32, 4, 64, 2, 0.1F},
+    Preset{"small", 336, 96, 16, 8, 16, 4, 128, 3, 0.3F},
+    Preset{"base", 336, 96, 16, 8, 128, 16, 256, 3, 0.2F},
+};
+
+json fraction(float value, const char* name) {
+  if (!(value >= 0.0F && value < 1.0F)) fail("train forecast", "{} is {}: expected a value in [0, 1)", name, value);
+  return detail::write_value(value, name);
+}
+
+void set_dropout(json& config, const std::optional<float>& dropout, const std::optional<float>& attention,
+                 const std::optional<float>& head) {
+  if (dropout)
+    for (const char* key : {"path_dropout", "ff_dropout", "positional_dropout"}) config[key] = fraction(*dropout, "dropout");
+  if (attention) config["attention_dropout"] = fraction(*attention, "attention_dropout");
+  if (head) config["head_dropout"] = fraction(*head, "head_dropout");
+}
+
+// The channels of a table that these names are; "a,b" is two. All of them when there are none.
+std::vector<std::int64_t> targets_of(const SeriesTable& table, const std::vector<std::string>& given) {
+  std::vector<std::int64_t> out;
+  const auto find = [&](const std::string& name) { return std::find(table.channels.begin(), table.channels.end(), name); };
+  const auto add = [&](const std::string& name) {
+    const auto found = find(name);
+    if (found == table.channels.end())
+      fail(table.name, "the target '{}' is none of the channels {}{}", name, fmt::join(table.channels, ", "),
+           did_you_mean(name, table.channels));
+    out.push_back(found - table.channels.begin());
+  };
+  for (const std::string& name : given) {
+    if (find(name) != table.channels.end()) add(name);
+    else
+      for (const std::string& part : split_names(name)) add(part);
+  }
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  for (std::int64_t i = 0; given.empty() && i < std::ssize(table.channels); ++i) out.push_back(i);
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> preset_names(const ForecastModelConfig&) {
+  std::vector<std::string> names;
+  for (const Preset& p : presets) names.emplace_back(p.name);
+  return names;
+}
+
+void apply_preset(std::string_view name, ForecastModelConfig& config) {
+  for (const Preset& p : presets) {
+    if (p.name != name) continue;
+    config.context = p.context, config.horizon = p.horizon;
+    config.patch_length = p.patch, config.stride = p.stride;
+    config.d_model = p.d_model, config.num_heads = p.heads, config.d_ff = p.d_ff, config.num_layers = p.layers;
+    config.dropout = p.dropout;
+    return;
+  }
+  const std::vector<std::string> known = preset_names(config);
+  fail("preset", "'{}' is none of {}{}", name, fmt::join(known, ", "), did_you_mean(name, known));
+}
+
+json patchtst_config(const ForecastModelConfig& c, std::int64_t channels) {
+  for (const auto& [name, value] : {std::pair{"context", c.context},
+                                    {"horizon", c.horizon},
+                                    {"patch_length", c.patch_length},
+                                    {"stride", c.stride},
+                                    {"d_model", c.d_model},
+                                    {"num_heads", c.num_heads},
+                                    {"num_layers", c.num_layers},
+                                    {"d_ff", c.d_ff}})
+    if (value < 1) fail("train forecast", "{} is {}: expected 1 or more", name, value);
+  if (c.patch_length >= c.context)
+    fail("train forecast", "patch_length is {} and context {}: patches must be shorter than what they are cut from", c.patch_length,
+         c.context);
+  if (c.d_model % c.num_heads != 0)
+    fail("train forecast", "d_model is {} and num_heads {}: the width must be a multiple of the heads", c.d_model, c.num_heads);
+  json out{{"model_type", "patchtst"},
+           {"architectures", {"PatchTSTForPrediction"}},
+           {"num_input_channels", channels},
+           {"context_length", c.context},
+           {"prediction_length", c.horizon},
+           {"patch_length", c.patch_length},
+           {"patch_stride", c.stride},
+           {"d_model", c.d_model},
+           {"num_attention_heads", c.num_heads},
+           {"num_hidden_layers", c.num_layers},
+           {"ffn_dim", c.d_ff},
+           {"activation_function", "gelu"},
+           {"norm_type", detail::write_value(c.norm, "norm")},
+           {"pre_norm", c.pre_norm},
+           {"positional_encoding_type", detail::write_value(c.positions, "positions")},
+           {"scaling", c.instance_norm ? json("std") : json(nullptr)},
+           {"share_embedding", true},
+           {"share_projection", !c.individual},
+           {"use_cls_token", false},
+           {"pooling_type", nullptr},
+           {"do_mask_input", false},
+           {"loss", "mse"}};
+  set_dropout(out, c.dropout, c.attention_dropout, c.head_dropout);
+  return out;
+}
+
+ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const ForecastModelConfig& model,
+                           const std::optional<fs::path>& resumed)
+    : ModelTask(ctx, "train forecast"), config_(config) {
+  static_cast<void>(patchtst_config(model, 1));  // says what is wrong with the sizes before the data are read
+  check_fresh(resumed);
+  read();
+  cut({model.context, model.horizon});
+  build_model(patchtst_config(model, std::ssize(table_.channels)));
+}
+
+ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const ForecastFineTuning& start)
+    : ModelTask(ctx, "train forecast"), config_(config) {
+  read();
+  open_model(
+      start.from,
+      [&](const json& from) {
+    json changes = json::object();
+    set_dropout(changes, start.dropout, start.attention_dropout, start.head_dropout);
+    const auto shared = [&](const char* key) { return from.value(key, json(true)) == true; };
+    if (shared("share_embedding") && shared("share_projection")) changes["num_input_channels"] = table_.channels.size();
+    return changes;
+      },
+      why_not_forecaster);
+  const PatchTSTConfig& series = dynamic_cast<const PatchTSTModel&>(this->model()).series();
+  if (series.channels != std::ssize(table_.channels))
+    fail(table_.name, "has {} channels, but each of the {} of {} has weights of its own", table_.channels.size(), series.channels,
+         start.from);
+  cut({series.context, series.ahead});
+}
+
+void ForecastTask::read() {
+  if (config_.batch_size < 1) fail(name(), "batch_size is {}: expected 1 or more", config_.batch_size);
+  if (config_.csv.empty() == (config_.toy == ToySeries::none))
+    fail(name(), "the series is missing or given twice: give csv, a file, or toy");
+  table_ = config_.csv.empty() ? toy_prices() : read_csv(config_.csv, config_.table);
+  parts_ = split_rows(table_, config_.split);
+  notes_ = {.channels = table_.channels,
+            .targets = targets_of(table_, config_.target),
+            .scaler = Scaler::fit(table_, parts_.train),
+            .step = table_.dates.empty() ? "" : describe(table_.step(), table_.format)};
+}
+
+void ForecastTask::cut(const WindowSizes& sizes) { windows_.emplace(table_, notes_.scaler, parts_, sizes); }
+
+json ForecastTask::identity() const {
+  json out = model_identity();
+  const auto rows = [](const RowRange& range) { return json{range.begin, range.end}; };
+  out["data"] = {{"fingerprint", hex(windows_->fingerprint())},
+                 {"channels", notes_.channels},
+                 {"targets", notes_.targets},
+                 {"training_rows", rows(parts_.train)},
+                 {"validation_rows", rows(parts_.validation)},
+                 {"batch_size", config_.batch_size}};
+  return out;
+}
+
+std::int64_t ForecastTask::plan(std::int64_t epoch) {
+  order_ = shuffled(windows_->count(parts_.train), seed(), epoch);
+  return (std::ssize(order_) + config_.batch_size - 1) / config_.batch_size;
+}
+
+Batch ForecastTask::prepare(std::int64_t index) const {
+  const std::int64_t begin = index * config_.batch_size, n = std::min(config_.batch_size, std::ssize(order_) - begin);
+  const std::int64_t channels = windows_->channels();
+  const auto [context, horizon] = windows_->sizes();
+  std::vector<float> past, future;
+  windows_->take(parts_.train, std::span(order_).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(n)), past, future);
+  HostTensors content;
+  content["past_values"] = {{n, context, channels}, std::move(past)};
+  content["future_values"] = {{n, horizon, channels}, std::move(future)};
+  return {.content = std::move(content), .targets = n * horizon * channels, .tokens = n};
+}
+
+Metrics ForecastTask::validate(Context& ctx) {
+  if (parts_.validation.size() == 0) return {};
+  const ForecastErrors errors = measure(ctx, model(), *windows_, parts_.validation, notes_);
+  const auto [mse, mae] = errors.scaled();
+  return {{"loss", errors.all_scaled().mse}, {"mse", mse}, {"mae", mae}};
+}
+
+std::optional<ForecastErrors> ForecastTask::test(Context& ctx) const {
+  if (parts_.test.size() == 0) return std::nullopt;
+  return measure(ctx, model(), *windows_, parts_.test, notes_);
+}
+
+void ForecastTask::save(const fs::path& folder) {
+  ModelTask::save(folder);
+  if (!started_from().empty()) save_beside(folder);  // the scale is that of these data
+}
+
+}  // namespace transformer
