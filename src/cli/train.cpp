@@ -55,7 +55,6 @@ void add_train(CLI::App& app) {
   add_train_forecast(*verb);
   add_train_lm(*verb);
   add_train_image(*verb);
-  add_train_forecast(*verb);
   add_train_translate(*verb);
 }
 

@@ -39,7 +39,6 @@ void refuse_with_from(const std::string& from, const std::vector<std::string>& f
 void add_train_forecast(CLI::App& verb);
 void add_train_lm(CLI::App& verb);
 void add_train_image(CLI::App& verb);
-void add_train_forecast(CLI::App& verb);
 void add_train_translate(CLI::App& verb);
 
 }  // namespace transformer::cli
