@@ -1,7 +1,5 @@
 #include "base_step.h"
 
-#include <chrono>
-
 namespace transformer::bench {
 namespace {
 
@@ -15,8 +13,6 @@ Tensor random_ids(Context& ctx, std::int64_t n) {
 }
 
 }  // namespace
-
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 double matmul_rate(DType dtype, int threads) {
   Context ctx({.threads = threads});

@@ -6,11 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "measure.h"
 #include "transformer/transformer.h"
 
 namespace transformer::bench {
-
-double seconds();  // a steady clock
 
 // The rate of large matrix products on this machine, in FLOP/s: the best over several shapes.
 double matmul_rate(DType dtype, int threads);

@@ -183,8 +183,7 @@ void decode_bench(const DecodeOptions& o) {
                                            {"prefill_of_matmul", of_matmul}};
   }
   if (o.folder.empty()) std::filesystem::remove_all(root);
-  std::printf("\n%s\n", report.dump().c_str());
-  if (!o.json.empty()) std::ofstream(o.json) << report.dump(2) << '\n';
+  print_report(report, o.json);
 }
 
 }  // namespace transformer::bench

@@ -1,11 +1,11 @@
 // ./run bench [--threads N] [--rounds N] [--json FILE]: the speed and memory of a training step of the base model, beside
 // this machine's matmul rate and beside PyTorch, all in one run.
 // ./run bench translate [--source FILE --target FILE] [...]: training of the tiny model on real batches, beside PyTorch.
+// ./run bench task lm|mlm|classify|image|forecast [...]: training of each task, batches and all, beside PyTorch.
 // ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <variant>
@@ -13,6 +13,7 @@
 #include "base_step.h"
 #include "decode.h"
 #include "peers.h"
+#include "task_step.h"
 #include "transformer/core/parallel.h"
 #include "translate_step.h"
 
@@ -21,11 +22,6 @@ using namespace transformer::bench;
 using nlohmann::json;
 
 namespace {
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0.0 : v[v.size() / 2];
-}
 
 struct Measured {
   std::vector<double> step_seconds, ratios;  // of each round; the rate of matmul is taken beside each
@@ -97,25 +93,28 @@ void base_bench(int threads, int rounds, const std::string& json_path) {
                 mb("weights"), mb("gradients"), mb("adam"), mb("activations"), mb("needed"), mb("peak"),
                 m.at("peak_of_needed").get<double>());
     for (const json& peer : report[dtype]["peers"])
-      std::printf("%s %s %s, %s: %.1f ms/step, we are %.2fx as fast\n", peer.value("peer", "peer").c_str(),
-                  peer.value("version", "").c_str(), peer.value("mode", "").c_str(), dtype, peer.at("ms_per_step").get<double>(),
+      std::printf("%s, %s: %.1f ms/step, we are %.2fx as fast\n", peer_name(peer).c_str(), dtype, peer.at("ms_per_step").get<double>(),
                   peer.at("speedup").get<double>());
   }
-  if (!peers_enabled())
-    std::printf("\nBeside PyTorch: set TRANSFORMER_PEER_PYTHON to a python3 that has torch (see bench/peers/README.md).\n");
-  std::printf("\n%s\n", report.dump().c_str());
-  if (!json_path.empty()) std::ofstream(json_path) << report.dump(2) << '\n';
+  print_peers_hint();
+  print_report(report, json_path);
 }
 
-// --NAME VALUE pairs into the variables given for the names.
-using Arguments = std::map<std::string, std::variant<int*, std::int64_t*, float*, std::string*>>;
+// --NAME VALUE pairs into the variables given for the names; a bool is set by its name alone.
+using Arguments = std::map<std::string, std::variant<bool*, int*, std::int64_t*, float*, std::string*>>;
 void parse(int argc, char** argv, int from, const Arguments& known) {
   for (int i = from; i < argc; i += 2) {
     const auto found = known.find(argv[i]);
+    if (found != known.end() && std::holds_alternative<bool*>(found->second)) {
+      *std::get<bool*>(found->second) = true;
+      --i;
+      continue;
+    }
     if (found == known.end() || i + 1 == argc) {
       std::string names;
       for (const auto& [name, variable] : known) names.append(names.empty() ? "" : ", ").append(name);
-      fail("bench", "unknown argument '{}', or one without its value: expected 'translate' or 'decode' in front, or {}", argv[i], names);
+      fail("bench", "unknown argument '{}', or one without its value: expected 'translate', 'decode' or 'task' in front, or {}", argv[i],
+           names);
     }
     const std::string text = argv[i + 1];
     const auto set = [&]<class T>(T* variable) {
@@ -157,6 +156,19 @@ int main(int argc, char** argv) try {
            {"--threads", &o.threads},
            {"--json", &o.json}});
     decode_bench(o);
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "task") == 0) {
+    TaskOptions o{.task = argc > 2 ? argv[2] : "", .threads = hardware_threads()};
+    parse(argc, argv, 3,
+          {{"--text", &o.text},
+           {"--updates", &o.updates},
+           {"--rounds", &o.rounds},
+           {"--threads", &o.threads},
+           {"--whole", &o.whole},
+           {"--peer-modes", &o.peer_modes},
+           {"--json", &o.json}});
+    task_bench(o);
     return 0;
   }
   int threads = hardware_threads(), rounds = 5;

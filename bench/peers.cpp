@@ -31,4 +31,13 @@ std::vector<nlohmann::json> run_peer(const std::string& script, const std::strin
   return lines;
 }
 
+void print_peers_hint() {
+  if (!peers_enabled())
+    std::printf("\nBeside PyTorch: set TRANSFORMER_PEER_PYTHON to a python3 that has torch (see bench/peers/README.md).\n");
+}
+
+std::string peer_name(const nlohmann::json& line) {
+  return fmt::format("{} {} {}", line.value("peer", "peer"), line.value("version", ""), line.value("mode", ""));
+}
+
 }  // namespace transformer::bench

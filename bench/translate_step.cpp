@@ -3,9 +3,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 
-#include "base_step.h"
+#include "measure.h"
 #include "peers.h"
 #include "transformer/models/presets.h"
 #include "transformer/text/toy_corpus.h"
@@ -38,9 +37,6 @@ json cut(const std::vector<std::int32_t>& ids, const std::vector<std::int64_t>& 
   for (const std::int64_t n : lengths) sentences.push_back(std::vector<std::int32_t>(at, at + n)), at += n;
   return sentences;
 }
-
-double mean(const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0) / static_cast<double>(v.size()); }
-double median(std::vector<double> v) { return std::sort(v.begin(), v.end()), v[v.size() / 2]; }
 
 // Adds the seconds of `rounds` passes to times, one list a batch. The first pass only warms up.
 void measure(const TranslateOptions& options, const TranslateData& data, DType precision, std::vector<std::vector<double>>& times) {
@@ -119,13 +115,8 @@ void translate_bench(const TranslateOptions& options) {
       static_cast<long long>(data.vocabulary), data.batches.size(), static_cast<long long>(options.max_tokens), options.threads);
   std::printf("%-34s %-9s %9s %10s\n", "", "precision", "ms/batch", "tokens/s");
 
-  namespace fs = std::filesystem;
-  const std::string path = options.keep_batches.empty()
-      ? (fs::temp_directory_path() / fmt::format("transformer-bench-{}.jsonl", static_cast<std::uint64_t>(seconds() * 1e6))).string()
-      : options.keep_batches;
-  const std::shared_ptr<void> remove_at_end(nullptr, [&](void*) {
-    if (options.keep_batches.empty()) std::remove(path.c_str());
-  });
+  const TemporaryFolder folder;
+  const std::string path = options.keep_batches.empty() ? (folder.path() / "batches.jsonl").string() : options.keep_batches;
   if (peers_enabled() || !options.keep_batches.empty()) write_batches(data, path);
   json report{{"threads", options.threads}, {"batches", data.batches.size()}, {"tokens", data.tokens}, {"build", TRANSFORMER_BUILD_TYPE}};
   for (const DType dtype : {DType::float32, DType::bfloat16}) {
@@ -148,16 +139,13 @@ void translate_bench(const TranslateOptions& options) {
     std::printf("%-34s %-9s %9.1f %10.0f\n", "ours", name.c_str(), ms, rate);
     for (json& peer : peers) {
       peer["speedup"] = rate / peer.at("tokens_per_s").get<double>();
-      std::printf("%-34s %-9s %9.1f %10.0f   we are %.2fx as fast\n",
-                  fmt::format("{} {} {}", peer.value("peer", ""), peer.value("version", ""), peer.value("mode", "")).c_str(), name.c_str(),
+      std::printf("%-34s %-9s %9.1f %10.0f   we are %.2fx as fast\n", peer_name(peer).c_str(), name.c_str(),
                   peer.at("ms_per_batch").get<double>(), peer.at("tokens_per_s").get<double>(), peer.at("speedup").get<double>());
     }
     report[name] = {{"ms_per_batch", ms}, {"tokens_per_s", rate}, {"peers", peers}};
   }
-  if (!peers_enabled())
-    std::printf("\nBeside PyTorch: set TRANSFORMER_PEER_PYTHON to a python3 that has torch (see bench/peers/README.md).\n");
-  std::printf("\n%s\n", report.dump().c_str());
-  if (!options.json.empty()) std::ofstream(options.json) << report.dump(2) << '\n';
+  print_peers_hint();
+  print_report(report, options.json);
 }
 
 }  // namespace transformer::bench

@@ -1,0 +1,26 @@
+#pragma once
+// Training of any task as Trainer does it, timed: batches are made on a background thread while the model computes.
+
+#include <vector>
+
+#include "task_data.h"
+#include "transformer/train/optimizer.h"
+
+namespace transformer::bench {
+
+class TaskStep {
+ public:
+  TaskStep(Context& ctx, Task& task, const AdamOptions& options);
+  float run(const Batch& batch, float lr);  // one update; the loss
+
+ private:
+  Context& ctx_;
+  Task& task_;
+  Adam adam_;
+  std::uint32_t step_ = 0;
+};
+
+// Ours and PyTorch's, printed side by side.
+void task_bench(const TaskOptions& options);
+
+}  // namespace transformer::bench
