@@ -1,70 +1,17 @@
 #include "transformer/explain/picture.h"
 
 #include <fmt/format.h>
-#include <unicode/uchar.h>
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <string_view>
 
-#include "text/unicode.h"
+#include "explain/svg.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
 namespace {
 
-constexpr double font = 14.0, column = 0.61 * font;  // a monospace font; wide glyphs take two columns, and need less
-constexpr double gap = 8.0, margin = 16.0;
-constexpr std::int64_t longest_label = 40, longest_caption = 120;  // columns; longer ones end in …
-
-bool is_wide(char32_t c) {
-  const int width = u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_EAST_ASIAN_WIDTH);
-  return width == U_EA_WIDE || width == U_EA_FULLWIDTH;
-}
-bool is_mark(char32_t c) { return (U_GET_GC_MASK(static_cast<UChar32>(c)) & (U_GC_MN_MASK | U_GC_ME_MASK)) != 0; }
-std::int64_t width_of(char32_t c) { return is_mark(c) ? 0 : is_wide(c) ? 2 : 1; }
-
-// Characters that XML 1.0 does not allow, and those that would turn the direction of what follows.
-bool is_unfit(char32_t c) {
-  return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0xFFFE || c == 0xFFFF || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
-}
-
-struct Label {
-  std::string full, shown;  // as XML
-  double width = 0.0;       // of what is shown, in pixels
-};
-
-std::string escaped(std::u32string_view text) {
-  std::string out;
-  for (const char c : to_utf8(text)) {
-    if (c == '&') out += "&amp;";
-    else if (c == '<') out += "&lt;";
-    else if (c == '>') out += "&gt;";
-    else if (c == '"') out += "&quot;";
-    else out += c;
-  }
-  return out;
-}
-
-Label label_of(const std::string& utf8, std::int64_t longest = longest_label) {
-  std::u32string text = to_code_points(utf8), shown;
-  for (char32_t& c : text) c = is_space(c) ? U' ' : is_unfit(c) ? U'\uFFFD' : c;
-  std::int64_t columns = 0;
-  for (const char32_t c : text) columns += width_of(c);
-  if (columns <= longest) {
-    shown = text;
-  } else {
-    columns = 1;
-    for (const char32_t c : text) {
-      if (columns + width_of(c) > longest) break;
-      columns += width_of(c);
-      shown += c;
-    }
-    shown += U'…';
-  }
-  return {escaped(text), escaped(shown), static_cast<double>(columns) * column};
-}
+using namespace svg;
 
 std::vector<Label> labels_of(const std::vector<std::string>& texts) {
   std::vector<Label> labels;
@@ -75,32 +22,6 @@ std::vector<Label> labels_of(const std::vector<std::string>& texts) {
 double widest(const std::vector<Label>& labels) {
   return std::max_element(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.width < b.width; })->width;
 }
-
-// Light and dark change the ink together with the paper under it, so that either can be read whatever page it lies on. A cell is
-// ink of one colour, the more opaque the greater its value.
-constexpr std::string_view style =
-    "<style>\n"
-    ".paper{fill:#fff}.ink{fill:#1a1a1a}.soft{fill:#5c5c5c}.cell{fill:#0b4f9e}.grid{fill:none;stroke:#d0d0d0}\n"
-    "@media(prefers-color-scheme:dark){.paper{fill:#16181c}.ink{fill:#ececec}.soft{fill:#a8a8a8}.cell{fill:#8cc4ff}.grid{stroke:#3c4047}}\n"
-    "text{font:14px ui-monospace,'DejaVu Sans Mono','Noto Sans Mono CJK KR',monospace}\n"
-    "</style>\n";
-
-class Drawing {
- public:
-  template <class... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
-  }
-  void text(double x, double y, const Label& label, std::string_view kind, std::string_view anchor, std::string_view more = "") {
-    add(R"(<text x="{:.1f}" y="{:.1f}" class="{}" text-anchor="{}"{}>{}</text>)"
-        "\n",
-        x, y, kind, anchor, more, label.shown);
-  }
-  const std::string& all() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 void check(const AttentionPicture& p) {
   if (p.rows.empty() || p.columns.empty())
@@ -182,13 +103,7 @@ std::string attention_svg(const AttentionPicture& picture) {
     d.text(margin, height - margin, caption, "ink", "start");
   }
 
-  const std::string title = picture.caption.empty() ? "attention" : caption.full;
-  return fmt::format(
-      R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" viewBox="0 0 {0:.0f} {1:.0f}" role="img" aria-label="{2}">)"
-      "\n{3}"
-      R"(<rect width="{0:.0f}" height="{1:.0f}" rx="6" class="paper"/>)"
-      "\n{4}</svg>\n",
-      std::ceil(width), std::ceil(height), title, style, d.all());
+  return d.document(width, height, picture.caption.empty() ? label_of("attention") : caption);
 }
 
 }  // namespace transformer

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
 #include <numeric>
+
+#include "core/hash.h"
 
 namespace transformer {
 namespace {
@@ -136,11 +137,10 @@ void SeriesWindows::take(const RowRange& part, std::span<const std::int64_t> win
 }
 
 std::uint64_t SeriesWindows::fingerprint() const {
-  std::uint64_t hash = static_cast<std::uint64_t>(channels_);
-  const auto mix = [&](std::uint32_t value) { hash = std::rotl((hash ^ value) * 0x9E3779B97F4A7C15U, 29); };
-  for (const float value : values_) mix(std::bit_cast<std::uint32_t>(value));
-  mix(0), mix(0);  // the last values reach all bits
-  return hash;
+  Hash hash;
+  hash.word(static_cast<std::uint64_t>(channels_));
+  hash.bytes(values_.data(), values_.size() * sizeof(float));
+  return hash.finish();
 }
 
 void check_windows(const SeriesTable& table, const Parts& parts, const WindowSizes& sizes) {
@@ -149,9 +149,9 @@ void check_windows(const SeriesTable& table, const Parts& parts, const WindowSiz
   // Not context + horizon, which may be beyond what an integer holds.
   if (context > table.rows() || horizon > table.rows() - context || horizon > parts.train.size() - context)
     fail(table.name,
-         "has {} rows, {} of them for training, but a window takes {}: a context of {} and a horizon of {}; give a longer series or "
-         "smaller sizes (--context, --horizon)",
-         table.rows(), parts.train.size(), static_cast<double>(context) + static_cast<double>(horizon), context, horizon);
+         "has {} rows{}, but a window takes {}: a context of {} and a horizon of {}; give a longer series, or a model with smaller ones",
+         table.rows(), parts.train.size() == table.rows() ? "" : fmt::format(", {} of them for training", parts.train.size()),
+         static_cast<double>(context) + static_cast<double>(horizon), context, horizon);
   for (const auto& [name, part] : {std::pair{"validation", parts.validation}, std::pair{"test", parts.test}})
     if (part.size() > 0 && part.size() < horizon)
       fail(table.name, "has {} rows for {}, but a window predicts {}: give it more rows (--split), or none", part.size(), name, horizon);

@@ -161,11 +161,15 @@ void ForecastTask::read() {
   parts_ = split_rows(table_, config_.split);
   notes_ = {.channels = table_.channels,
             .targets = targets_of(table_, config_.target),
-            .scaler = Scaler::fit(table_, parts_.train),
+            .scaler = {},  // see cut
             .step = table_.dates.empty() ? "" : describe(table_.step(), table_.format)};
 }
 
-void ForecastTask::cut(const WindowSizes& sizes) { windows_.emplace(table_, notes_.scaler, parts_, sizes); }
+void ForecastTask::cut(const WindowSizes& sizes) {
+  check_windows(table_, parts_, sizes);
+  notes_.scaler = Scaler::fit(table_, parts_.train);
+  windows_.emplace(table_, notes_.scaler, parts_, sizes);
+}
 
 json ForecastTask::identity() const {
   json out = model_identity();

@@ -128,8 +128,8 @@ class ForecastTask final : public ModelTask {
 
  private:
   void save_beside(const std::filesystem::path& folder) const override { notes_.save(folder); }
-  void read();  // the table, its parts and its scale
-  void cut(const WindowSizes& sizes);
+  void read();                         // the table and its parts
+  void cut(const WindowSizes& sizes);  // its scale and its windows
 
   ForecastConfig config_;
   SeriesTable table_;

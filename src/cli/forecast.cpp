@@ -1,0 +1,86 @@
+// transformer forecast: the next values of a series, with their dates.
+#include <iostream>
+#include <memory>
+
+#include "cli/compute.h"
+#include "cli/flags.h"
+#include "cli/verbs.h"
+#include "io/atomic_file.h"
+#include "transformer/explain/plot.h"
+#include "transformer/generate/forecaster.h"
+
+namespace transformer::cli {
+namespace {
+
+struct ForecastVerb {
+  std::string model = {};
+  std::string csv = {}, out = {}, plot = {};
+  std::int64_t steps = 0;
+  std::int64_t plot_history = 0;
+
+  static void visit(auto& self, auto&& field) {
+    field("csv", self.csv, "the series so far: a row of names, dates, the model's channels; .gz too; - is standard input");
+    field("steps", self.steps, "rows to forecast (0: the model's horizon; more are made by feeding the forecast back)");
+    field("out", self.out, "CSV file for the forecast (empty: standard output)");
+    field("plot", self.plot, "picture of the history and the forecast, channel by channel (SVG)");
+    field("plot_history", self.plot_history, "rows of history in the picture (0: as many as the model looks back on)");
+  }
+};
+
+void write(const std::string& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+SeriesPlot plot_of(const SeriesTable& history, const SeriesTable& next, std::int64_t rows, const std::string& caption) {
+  const std::int64_t first = history.rows() - std::min(rows, history.rows());
+  SeriesPlot plot{.caption = caption};
+  for (std::int64_t row = first; row < history.rows() && !history.dates.empty(); ++row) plot.dates.push_back(history.date(row));
+  for (std::int64_t row = 0; row < next.rows() && !next.dates.empty(); ++row) plot.dates.push_back(next.date(row));
+  for (std::int64_t c = 0; c < std::ssize(next.channels); ++c) {
+    SeriesPanel& panel = plot.panels.emplace_back(SeriesPanel{.title = next.channels[static_cast<std::size_t>(c)]});
+    const std::int64_t known = std::find(history.channels.begin(), history.channels.end(), panel.title) - history.channels.begin();
+    for (std::int64_t row = first; row < history.rows(); ++row) panel.history.push_back(history.at(row, known));
+    for (std::int64_t row = 0; row < next.rows(); ++row) panel.forecast.push_back(next.at(row, c));
+  }
+  return plot;
+}
+
+void forecast(const ForecastVerb& verb, const TableOptions& table, const ComputeConfig& compute) {
+  if (verb.model.empty()) throw CLI::RequiredError("MODEL");
+  if (verb.csv.empty()) throw CLI::RequiredError("--csv");
+  if (verb.steps < 0 || verb.plot_history < 0) throw CLI::ValidationError("--steps and --plot-history: expected 0 or more");
+  Context ctx(compute.context());
+  const Forecaster forecaster = Forecaster::load(ctx, verb.model);
+  const SeriesTable history = forecaster.read(verb.csv, table);
+  const SeriesNotes* notes = forecaster.notes();
+  if (const std::string step = history.dates.empty() ? "" : describe(history.step(), history.format);
+      notes != nullptr && !step.empty() && !notes->step.empty() && step != notes->step)
+    fmt::print(stderr, "transformer: note: the model was trained on steps of {}, {} has steps of {}\n", notes->step, history.name, step);
+  if (verb.steps > forecaster.horizon())
+    fmt::print(stderr, "transformer: note: {} steps are more than the model's horizon of {}: the forecast is fed back to go on from\n",
+               verb.steps, forecaster.horizon());
+  const SeriesTable next = forecaster.forecast(ctx, history, verb.steps);
+  const std::string text = write_table(next);
+  if (!verb.plot.empty()) {
+    const std::int64_t rows = verb.plot_history > 0 ? verb.plot_history : forecaster.context();
+    write(verb.plot, series_svg(plot_of(history, next, rows, fmt::format("{}: the next {} rows", history.name, next.rows()))));
+  }
+  if (verb.out.empty()) std::cout << text;
+  else write(verb.out, text);
+}
+
+}  // namespace
+
+void add_forecast(CLI::App& app) {
+  CLI::App* verb = app.add_subcommand("forecast", "the next values of a series, with their dates");
+  auto config = std::make_shared<ForecastVerb>();
+  auto table = std::make_shared<TableOptions>();
+  auto compute = std::make_shared<ComputeConfig>();
+  verb->add_option("MODEL", config->model, "a forecasting model's folder");
+  add_settings(*verb, *config, *table, *compute);
+  verb->callback([=] { forecast(*config, *table, *compute); });
+}
+
+}  // namespace transformer::cli
