@@ -5,9 +5,13 @@
 #include "transformer/core/error.h"
 
 namespace transformer {
+namespace {
+
+constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+}  // namespace
 
 std::string from_base64(std::string_view text) {
-  constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   while (!text.empty() && text.back() == '=') text.remove_suffix(1);
   std::string bytes;
   bytes.reserve(text.size() * 3 / 4);
@@ -24,6 +28,16 @@ std::string from_base64(std::string_view text) {
     }
   }
   return bytes;
+}
+
+std::string to_base64(std::string_view bytes) {
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t three = 0;
+    for (std::size_t j = 0; j < 3; ++j) three = three << 8 | (i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U);
+    for (std::size_t j = 0; j < 4; ++j) text += i + j <= bytes.size() ? digits[three >> (18 - 6 * j) & 63] : '=';
+  }
+  return text;
 }
 
 }  // namespace transformer

@@ -51,6 +51,8 @@ class Classifier {
   static Classifier load(Context& ctx, const std::filesystem::path& folder);
 
   Kind kind() const { return kind_; }
+  const Model& model() const { return *model_; }
+  const ImageProcessor& processor() const { return *processor_; }  // of images
   const std::vector<std::string>& names() const { return names_; }  // of the classes
 
   // The labels of each, best first, in the order they were given. Each is for its kind: Error otherwise.
