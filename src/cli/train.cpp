@@ -52,9 +52,11 @@ void refuse_with_from(const std::string& from, const std::vector<std::string>& f
 void add_train(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("train", "train a model on your own data");
   verb->require_subcommand(1);
+  add_train_classify(*verb);
   add_train_forecast(*verb);
   add_train_lm(*verb);
   add_train_image(*verb);
+  add_train_mlm(*verb);
   add_train_translate(*verb);
 }
 

@@ -36,9 +36,11 @@ std::vector<std::string> fields_given(const CLI::App& verb, const C& config, con
 // Error (of usage) when `fields` are given together with --from, which has them already.
 void refuse_with_from(const std::string& from, const std::vector<std::string>& fields);
 
+void add_train_classify(CLI::App& verb);
 void add_train_forecast(CLI::App& verb);
 void add_train_lm(CLI::App& verb);
 void add_train_image(CLI::App& verb);
+void add_train_mlm(CLI::App& verb);
 void add_train_translate(CLI::App& verb);
 
 }  // namespace transformer::cli

@@ -22,17 +22,24 @@ std::string TextReport::summary() const {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// Keeps the special tokens behind the text; true when something was left out.
-bool TextReader::cut(Encoding& e) const {
+// Keeps the special tokens; true when something was left out. first: tokens of the first text, without special ones; the others are
+// the second's.
+bool TextReader::cut(Encoding& e, std::size_t first) const {
   const auto longest = static_cast<std::size_t>(longest_);
   if (longest_ <= 0 || e.size() <= longest) return false;
-  std::size_t behind = 0;
-  while (behind < longest && e.added[e.size() - 1 - behind] != 0) ++behind;
-  auto shorten = [&](auto& list) {
-    const auto from = list.begin() + static_cast<std::ptrdiff_t>(longest - behind);
-    list.erase(from, list.end() - static_cast<std::ptrdiff_t>(behind));
-  };
-  shorten(e.ids), shorten(e.tokens), shorten(e.places), shorten(e.type_ids), shorten(e.added);
+  const auto special = static_cast<std::size_t>(std::count(e.added.begin(), e.added.end(), 1));
+  const std::size_t room = longest - std::min(longest, special), second = e.size() - special - first;
+  // What each may keep: all of a short one, or half of the room.
+  const std::size_t keep_first = std::min(first, std::max(room - std::min(room, second), room - room / 2));
+  const std::size_t keep_second = std::min(second, room - keep_first);
+  Encoding kept;
+  for (std::size_t i = 0, text = 0; i < e.size() && kept.size() < longest; ++i) {
+    const std::size_t place = e.added[i] != 0 ? 0 : text++;
+    if (e.added[i] == 0 && (place < first ? place >= keep_first : place - first >= keep_second)) continue;
+    kept.ids.push_back(e.ids[i]), kept.tokens.push_back(e.tokens[i]), kept.places.push_back(e.places[i]);
+    kept.type_ids.push_back(e.type_ids[i]), kept.added.push_back(e.added[i]);
+  }
+  e = std::move(kept);
   return true;
 }
 
@@ -44,13 +51,25 @@ void TextReader::fill(Encoding& e) const {
 }
 
 std::vector<Encoding> TextReader::read(Context& ctx, std::span<const std::string> texts, TextReport* report) const {
+  return read(ctx, texts, {}, report);
+}
+
+std::vector<Encoding> TextReader::read(Context& ctx, std::span<const std::string> texts, std::span<const std::string> second,
+                                       TextReport* report) const {
   std::vector<Encoding> out(texts.size());
   std::atomic<std::int64_t> invalid{0}, truncated{0};
   parallel_for(ctx.threads(), static_cast<std::int64_t>(texts.size()), 16, [&](std::int64_t begin, std::int64_t end) {
     std::int64_t replaced = 0, shortened = 0;
+    const auto repaired = [&](const std::string& text) { return is_valid_utf8(text) ? text : sanitize_utf8(text, replaced); };
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-      out[i] = tokenizer_->tokenize(is_valid_utf8(texts[i]) ? texts[i] : sanitize_utf8(texts[i], replaced));
-      shortened += cut(out[i]) ? 1 : 0;
+      const std::string first = repaired(texts[i]);
+      if (second.empty()) {
+        out[i] = tokenizer_->tokenize(first);
+        shortened += cut(out[i], out[i].size() - static_cast<std::size_t>(std::count(out[i].added.begin(), out[i].added.end(), 1))) ? 1 : 0;
+      } else {
+        out[i] = tokenizer_->tokenize_pair(first, repaired(second[i]));
+        shortened += longest_ > 0 && std::ssize(out[i].ids) > longest_ && cut(out[i], tokenizer_->encode(first).size()) ? 1 : 0;
+      }
       fill(out[i]);
     }
     invalid += replaced, truncated += shortened;

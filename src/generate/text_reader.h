@@ -20,9 +20,12 @@ class TextReader {
   // Of a text that is too long the end is left out, the special tokens behind it stay. A text without tokens is the model's
   // start or end token, where it has one.
   std::vector<Encoding> read(Context& ctx, std::span<const std::string> texts, TextReport* report) const;
+  // Texts in pairs: second[i] belongs to texts[i]. Of two that are too long together the end of the longer one is left out first.
+  std::vector<Encoding> read(Context& ctx, std::span<const std::string> texts, std::span<const std::string> second,
+                             TextReport* report) const;
 
  private:
-  bool cut(Encoding& encoding) const;
+  bool cut(Encoding& encoding, std::size_t first) const;
   void fill(Encoding& encoding) const;
 
   TokenizerPtr tokenizer_;

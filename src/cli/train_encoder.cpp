@@ -1,0 +1,55 @@
+#include "cli/train_encoder.h"
+
+#include "io/atomic_file.h"
+
+namespace transformer::cli {
+
+namespace fs = std::filesystem;
+
+std::int64_t ToyConfig::training() const {
+  if (toy < 2) fail("train", "toy is {}: expected 2 texts or more", toy);
+  return toy / 2 * 2;
+}
+
+std::string write_toy(const std::string& save_dir, const std::string& name, const std::string& text) {
+  const fs::path folder = fs::path(save_dir) / "toy";
+  fs::create_directories(folder);
+  AtomicFile file(folder / name);
+  file.write(text);
+  file.commit();
+  return (folder / name).string();
+}
+
+TrainConfig encoder_training(const std::string& best_metric) {
+  return {.max_epoch = 10,
+          .lr_scheduler = Schedule::Kind::cosine,
+          .warmup_updates = 500,
+          .adam_eps = 1e-6F,
+          .weight_decay = 0.01F,
+          .best_metric = best_metric};
+}
+
+EncoderStart encoder_start(const CLI::App& verb, const EncoderStart& start, const EncoderConfig& model,
+                           const EncoderVocabulary& vocabulary) {
+  EncoderStart out = start;
+  if (start.from.empty()) return out;
+  std::vector<std::string> refused;
+  for (const std::string& name : fields_given(verb, model)) {
+    if (name == "dropout") out.dropout = model.dropout;
+    else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
+    else refused.push_back(name);
+  }
+  for (const std::string& name : fields_given(verb, vocabulary)) refused.push_back(name);
+  refuse_with_from(start.from, refused);
+  return out;
+}
+
+void say(const TextReport& report) {
+  if (const std::string summary = report.summary(); !summary.empty()) fmt::print(stderr, "{}\n", summary);
+}
+
+void say_model(EncoderTask& task) {
+  fmt::print(stderr, "model: {} parameters, vocabulary {}, {}\n", count(task.parameters()), task.tokenizer().size(), task.layout());
+}
+
+}  // namespace transformer::cli

@@ -1,0 +1,133 @@
+#include "transformer/text/toy_languages.h"
+
+#include <algorithm>
+#include <array>
+#include <unordered_set>
+#include <utility>
+
+#include "transformer/core/error.h"
+#include "transformer/core/random.h"
+
+namespace transformer {
+namespace {
+
+constexpr std::int64_t most_texts = 1'000'000;
+
+// Numbers for one text, drawn one after the other.
+class Draws {
+ public:
+  Draws(std::uint32_t language, std::int64_t text) : stream_{0x746F79, static_cast<std::uint32_t>(text), language} {}
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>((std::uint64_t{stream_.bits(at_++)} * n) >> 32); }
+
+ private:
+  RandomStream stream_;
+  std::uint64_t at_ = 0;
+};
+
+constexpr std::array<std::string_view, 3> open = {"(", "[", "{"}, close = {")", "]", "}"};
+constexpr std::array<std::string_view, 6> fillers = {"a", "b", "c", "d", "e", "f"};
+constexpr std::array<std::string_view, 24> words = {"sun",  "rain", "wind", "snow", "sea",  "sand", "tree", "leaf",
+                                                    "bird", "fish", "frog", "bee",  "moon", "star", "hill", "lake",
+                                                    "road", "wall", "door", "lamp", "bell", "drum", "song", "tale"};
+
+using Words = std::vector<std::string_view>;
+
+std::string joined(const Words& list) {
+  std::string out;
+  for (const std::string_view word : list) out.append(out.empty() ? "" : " ").append(word);
+  return out;
+}
+
+std::size_t kind_of(std::string_view word, const std::array<std::string_view, 3>& of) {
+  std::size_t kind = 0;
+  while (kind < of.size() && of[kind] != word) ++kind;
+  return kind;
+}
+bool is_bracket(std::string_view word) { return kind_of(word, open) < open.size() || kind_of(word, close) < close.size(); }
+
+bool is_balanced(const Words& text) {
+  std::vector<std::size_t> inside;  // kinds of the brackets that are open
+  for (const std::string_view word : text) {
+    if (const std::size_t kind = kind_of(word, open); kind < open.size()) {
+      inside.push_back(kind);
+    } else if (const std::size_t closed = kind_of(word, close); closed < close.size()) {
+      if (inside.empty() || inside.back() != closed) return false;
+      inside.pop_back();
+    }
+  }
+  return inside.empty();
+}
+
+Words balanced_text(Draws& draw) {
+  constexpr std::size_t deepest = 4;
+  Words text;
+  std::vector<std::size_t> inside;
+  for (std::size_t left = 2 + draw.below(7); left > 0 || !inside.empty();) {
+    if (draw.below(3) == 0) text.push_back(fillers[draw.below(fillers.size())]);
+    const bool opens = inside.empty() || (left > 0 && inside.size() < deepest && draw.below(2) == 0);
+    if (opens) {
+      inside.push_back(draw.below(open.size()));
+      text.push_back(open[inside.back()]);
+      --left;
+    } else {
+      text.push_back(close[inside.back()]);
+      inside.pop_back();
+    }
+  }
+  return text;
+}
+
+// The same words with two brackets exchanged; all texts of two pairs and more have such a place.
+Words unbalanced_text(Words text, Draws& draw) {
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (is_bracket(text[i])) places.push_back(i);
+  while (true) {
+    const std::size_t a = places[draw.below(places.size())], b = places[draw.below(places.size())];
+    std::swap(text[a], text[b]);
+    if (!is_balanced(text)) return text;
+    std::swap(text[a], text[b]);
+  }
+}
+
+void check(std::int64_t count) {
+  if (count < 0 || count > most_texts) fail("toy language", "{} texts: expected up to {}", count, most_texts);
+}
+
+}  // namespace
+
+std::vector<BracketText> bracket_texts(std::int64_t count) {
+  check(count);
+  std::vector<BracketText> out;
+  std::unordered_set<std::string> seen;
+  for (std::int64_t n = 0; std::ssize(out) + 1 < count; ++n) {
+    Draws draw(0, n);
+    const Words right = balanced_text(draw), wrong = unbalanced_text(right, draw);
+    const std::string first = joined(right), second = joined(wrong);
+    if (seen.contains(first) || seen.contains(second)) continue;
+    seen.insert(first), seen.insert(second);
+    out.push_back({first, true}), out.push_back({second, false});
+  }
+  return out;
+}
+
+std::vector<std::string> song_texts(std::int64_t count) {
+  check(count);
+  std::vector<std::string> out;
+  std::unordered_set<std::string> seen;
+  for (std::int64_t n = 0; std::ssize(out) < count; ++n) {
+    Draws draw(1, n);
+    Words round;
+    for (const std::size_t size = 3 + draw.below(4); round.size() < size;) {
+      const std::string_view word = words[draw.below(words.size())];
+      if (std::find(round.begin(), round.end(), word) == round.end()) round.push_back(word);
+    }
+    Words text;
+    for (const std::size_t size = round.size() * (5 + draw.below(2)) + draw.below(round.size()); text.size() < size;)
+      text.push_back(round[text.size() % round.size()]);
+    if (std::string song = joined(text); seen.insert(song).second) out.push_back(std::move(song));
+  }
+  return out;
+}
+
+}  // namespace transformer

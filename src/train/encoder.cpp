@@ -1,0 +1,155 @@
+#include "transformer/train/encoder.h"
+
+#include <algorithm>
+
+#include "generate/text_reader.h"
+#include "transformer/io/json.h"
+#include "transformer/text/tokenizer_pair.h"
+
+namespace transformer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// What the classes of a family's models begin with; "" for families that are not encoders of text.
+std::string class_prefix(const std::string& model_type) {
+  if (model_type == "bert") return "Bert";
+  if (model_type == "roberta") return "Roberta";
+  return model_type == "distilbert" ? "DistilBert" : "";
+}
+
+void check(const EncoderConfig& c) {
+  for (const auto& [name, value] :
+       {std::pair{"d_model", c.d_model}, {"num_heads", c.num_heads}, {"num_layers", c.num_layers}, {"d_ff", c.d_ff}})
+    if (value < 1) fail("train", "{} is {}: expected 1 or more", name, value);
+  if (c.d_model % c.num_heads != 0) fail("train", "d_model {} is not divided by num_heads {}", c.d_model, c.num_heads);
+}
+
+void check_dropout(const char* name, float value) {
+  if (!(value >= 0.0F && value < 1.0F)) fail("train", "{} is {}: expected a value in [0, 1)", name, value);
+}
+
+// Dropouts under the names of the family.
+json dropouts(const std::string& model_type, const std::optional<float>& dropout, const std::optional<float>& attention) {
+  const bool distilbert = model_type == "distilbert";
+  json out = json::object();
+  const auto set = [&](const char* name, const std::optional<float>& value, const char* key) {
+    if (!value) return;
+    check_dropout(name, *value);
+    out[key] = detail::write_value(*value, name);
+  };
+  set("dropout", dropout, distilbert ? "dropout" : "hidden_dropout_prob");
+  set("attention_dropout", attention, distilbert ? "attention_dropout" : "attention_probs_dropout_prob");
+  return out;
+}
+
+}  // namespace
+
+json encoder_config(const EncoderConfig& c, const std::string& head, const Tokenizer& tokenizer, std::int64_t longest) {
+  check(c);
+  const std::string type = detail::write_value(c.arch, "arch");
+  const std::int64_t padding = tokenizer.pad();
+  if (padding < 0) fail("train", "the tokenizer has no token for padding ([PAD])");
+  json out = {{"model_type", type},
+              {"architectures", json::array({class_prefix(type) + head})},
+              {"vocab_size", tokenizer.size()},
+              {"pad_token_id", padding},
+              {"initializer_range", 0.02}};
+  out.update(dropouts(type, c.dropout, c.attention_dropout));
+  if (c.arch == EncoderArch::distilbert) {
+    out.update({{"dim", c.d_model},
+                {"n_heads", c.num_heads},
+                {"n_layers", c.num_layers},
+                {"hidden_dim", c.d_ff},
+                {"activation", "gelu"},
+                {"max_position_embeddings", longest},
+                {"sinusoidal_pos_embds", false},
+                {"seq_classif_dropout", out.at("dropout")}});
+    return out;
+  }
+  const bool roberta = c.arch == EncoderArch::roberta;
+  out.update({{"hidden_size", c.d_model},
+              {"num_attention_heads", c.num_heads},
+              {"num_hidden_layers", c.num_layers},
+              {"intermediate_size", c.d_ff},
+              {"hidden_act", "gelu"},
+              {"max_position_embeddings", longest + (roberta ? padding + 1 : 0)},  // RoBERTa's positions begin behind that row
+              {"type_vocab_size", 2},
+              {"layer_norm_eps", roberta ? 1e-5 : 1e-12}});
+  if (roberta) out.update({{"bos_token_id", tokenizer.special_tokens().cls}, {"eos_token_id", tokenizer.special_tokens().sep}});
+  return out;
+}
+
+const TextModel& EncoderTask::network() const { return dynamic_cast<const TextModel&>(model()); }
+
+std::string EncoderTask::layout() const {
+  const std::string type = model().config().at("model_type");
+  return started_from().empty() ? type : fmt::format("{}, from {}", type, started_from());
+}
+
+void EncoderTask::make_tokenizer(const EncoderConfig& config, const EncoderVocabulary& vocabulary, const LineSource& lines,
+                                 const std::optional<fs::path>& resumed) {
+  check(config);
+  vocabulary_ = vocabulary;
+  made_here_ = config.tokenizer.empty();
+  if (!made_here_) tokenizer_ = load_tokenizer(config.tokenizer);
+  else if (resumed) tokenizer_ = load_tokenizer(*resumed);
+  else tokenizer_ = train_encoder_tokenizer(lines, vocabulary);
+  if (tokenizer_->kind() != "huggingface")
+    fail(config.tokenizer, "this {} tokenizer puts no special tokens around a text: expected one of Hugging Face's format (tokenizer.json)",
+         tokenizer_->kind());
+}
+
+void EncoderTask::set_longest(std::int64_t max_length) {
+  if (max_length < 3) fail(name(), "max_length is {}: expected 3 or more tokens", max_length);
+  const std::int64_t most = longest_text(model());
+  longest_ = most > 0 ? std::min(most, max_length) : max_length;
+}
+
+void EncoderTask::build(const EncoderConfig& config, const std::string& head, std::int64_t max_length, const json& more) {
+  json settings = encoder_config(config, head, *tokenizer_, std::max<std::int64_t>(max_length, 1));
+  if (more.is_object()) settings.update(more);
+  build_model(settings);
+  set_longest(max_length);
+}
+
+void EncoderTask::open(const EncoderStart& start, const std::string& head, std::int64_t max_length,
+                       const std::function<json(const json& config)>& more) {
+  const auto changes = [&](const json& config) {
+    const std::string type = config.is_object() && config.contains("model_type") && config["model_type"].is_string() ? config["model_type"]
+                                                                                                                     : "";
+    if (class_prefix(type).empty()) return json::object();
+    json out = dropouts(type, start.dropout, start.attention_dropout);
+    const json others = more(config);
+    if (others.is_null()) return out;
+    out.update(others);
+    const json architectures = json::array({class_prefix(type) + head});
+    if (config.value("architectures", json()) != architectures) out["architectures"] = architectures;
+    return out;
+  };
+  open_model(start.from, changes, [](const Model& model) {
+    const auto* text = dynamic_cast<const TextModel*>(&model);
+    return text != nullptr && !text->text().stack.causal ? "" : "is no encoder of text: expected BERT, RoBERTa or DistilBERT";
+  });
+  tokenizer_ = tokenizer_of(start.from);
+  if (tokenizer_->size() > network().text().vocabulary)
+    fail(start.from, "the tokenizer has {} tokens, but the model only {}: they do not belong together", tokenizer_->size(),
+         network().text().vocabulary);
+  set_longest(max_length);
+}
+
+json EncoderTask::encoder_identity() const {
+  json out = model_identity();
+  out["vocabulary"] = {{"size", tokenizer_->size()}, {"fingerprint", hex(fingerprint(*tokenizer_))}};
+  if (made_here_) out["vocabulary"].update(to_json(vocabulary_));
+  out["data"]["max_length"] = longest_;
+  return out;
+}
+
+void EncoderTask::save_beside(const fs::path& folder) const {
+  tokenizer_->save_into(folder);
+  if (made_here_) write_json(folder / "tokenizer_config.json", encoder_tokenizer_config(longest_, network().text().types > 0));
+}
+
+}  // namespace transformer
