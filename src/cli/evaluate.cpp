@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/compute.h"
+#include "cli/evaluate_images.h"
 #include "cli/evaluate_series.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
@@ -76,14 +77,16 @@ void add_evaluate(CLI::App& app) {
   auto bleu = std::make_shared<BleuOptions>();
   auto chrf = std::make_shared<ChrfOptions>();
   auto search = std::make_shared<SearchOptions>();
+  auto images = std::make_shared<EvaluateImages>();
   auto series = std::make_shared<EvaluateSeries>();
   auto compute = std::make_shared<ComputeConfig>();
   verb->add_option("MODEL", config->model,
                    "a translator's folder: translates --source and judges that; without it, --hypothesis is judged");
   add_settings(*verb, *config, *bleu, part(*chrf, {.prefix = "chrf", .without = {"lowercase"}}),
-               part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}), *series, *compute);
+               part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}), *series, *images, *compute);
   verb->callback([=] {
-    if (series->csv.empty()) evaluate(*config, *bleu, *chrf, *search, *compute);
+    if (images->asked()) evaluate_images(config->model, *images, *compute);
+    else if (series->csv.empty()) evaluate(*config, *bleu, *chrf, *search, *compute);
     else evaluate_series(config->model, *series, *compute);
   });
 }

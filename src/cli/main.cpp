@@ -66,6 +66,7 @@ int run(int argc, char** argv) {
   add_embed(app);
   add_evaluate(app);
   add_forecast(app);
+  add_explain(app);
   add_generate(app);
   add_inspect(app);
   add_run(app);

@@ -12,6 +12,7 @@ void add_demo(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_forecast(CLI::App& app);
+void add_explain(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_run(CLI::App& app);

@@ -44,45 +44,49 @@ void check_settings(const ImageSettings& settings) {
 }
 
 // Pairs of images of a batch, the first and the last, the second and the last but one …, exchange what `share` leaves of them: of every
-// pixel, or a rectangle.
+// pixel (mixup), or a rectangle (CutMix), whose middle and sides are shares of the image's.
 struct Mixture {
-  float share = 1.0F;                                     // of an image's own label
-  std::int64_t top = 0, left = 0, bottom = 0, right = 0;  // the rectangle; none: of every pixel
-  bool cut() const { return bottom > top && right > left; }
+  double share = 1.0;
+  bool cut = false;
+  double y = 0.0, x = 0.0;
+
+  struct Rectangle {
+    std::int64_t top, left, bottom, right;
+  };
+  Rectangle rectangle(std::int64_t height, std::int64_t width) const {
+    const double side = std::sqrt(1.0 - share) / 2.0;
+    auto at = [](double place, std::int64_t n) { return std::clamp<std::int64_t>(std::lround(place * static_cast<double>(n)), 0, n); };
+    return {at(y - side, height), at(x - side, width), at(y + side, height), at(x + side, width)};
+  }
+  float label_share(std::int64_t height, std::int64_t width) const {  // of an image's own label
+    if (!cut) return static_cast<float>(share);
+    const auto [top, left, bottom, right] = rectangle(height, width);
+    return 1.0F - static_cast<float>((bottom - top) * (right - left)) / static_cast<float>(height * width);
+  }
 };
 
-Mixture draw_mixture(const ImageConfig& c, Draws draws, std::int64_t height, std::int64_t width) {
-  Mixture m;
+Mixture draw_mixture(const ImageConfig& c, Draws draws) {
   const bool cut = c.cutmix > 0.0F && (c.mixup == 0.0F || draws.uniform() < 0.5F);
-  const double share = draw_beta(cut ? c.cutmix : c.mixup, draws);
-  m.share = static_cast<float>(share);
-  if (!cut) return m;
-  const double side = std::sqrt(1.0 - share);
-  const auto half = [side](std::int64_t n) { return static_cast<std::int64_t>(std::lround(side * static_cast<double>(n) / 2.0)); };
-  const std::int64_t y = draws.below(height), x = draws.below(width);
-  m.top = std::max<std::int64_t>(0, y - half(height)), m.bottom = std::min(height, y + half(height));
-  m.left = std::max<std::int64_t>(0, x - half(width)), m.right = std::min(width, x + half(width));
-  m.share = 1.0F - static_cast<float>((m.bottom - m.top) * (m.right - m.left)) / static_cast<float>(height * width);
-  return m;
+  const double share = draw_beta(cut ? c.cutmix : c.mixup, draws), y = draws.uniform(), x = draws.uniform();
+  return {share, cut, y, x};
 }
 
 // pixels [images, channels, height, width]
-void mix(std::vector<float>& pixels, const Mixture& m, std::int64_t images, std::int64_t channels, std::int64_t height,
-         std::int64_t width) {
-  const std::int64_t size = channels * height * width;
+void mix(HostTensor& pixels, const Mixture& m) {
+  const std::int64_t images = pixels.shape[0], height = pixels.shape[2], width = pixels.shape[3], rows = pixels.shape[1] * height;
+  const auto [top, left, bottom, right] = m.rectangle(height, width);
+  const auto share = static_cast<float>(m.share);
+  float* values = std::get<std::vector<float>>(pixels.values).data();
   for (std::int64_t i = 0, j = images - 1; i < j; ++i, --j) {
-    float *a = pixels.data() + i * size, *b = pixels.data() + j * size;
-    if (!m.cut()) {
-      for (std::int64_t k = 0; k < size; ++k) {
-        const float u = a[k], v = b[k];
-        a[k] = m.share * u + (1.0F - m.share) * v;
-        b[k] = m.share * v + (1.0F - m.share) * u;
-      }
-      continue;
+    float *a = values + i * rows * width, *b = values + j * rows * width;
+    for (std::int64_t k = 0; !m.cut && k < rows * width; ++k) {
+      const float u = a[k], v = b[k];
+      a[k] = share * u + (1.0F - share) * v;
+      b[k] = share * v + (1.0F - share) * u;
     }
-    for (std::int64_t row = 0; row < channels * height; ++row)
-      if (row % height >= m.top && row % height < m.bottom)
-        std::swap_ranges(a + row * width + m.left, a + row * width + m.right, b + row * width + m.left);
+    for (std::int64_t row = 0; m.cut && row < rows; ++row)
+      if (row % height >= top && row % height < bottom)
+        std::swap_ranges(a + row * width + left, a + row * width + right, b + row * width + left);
   }
 }
 
@@ -95,12 +99,11 @@ HostTensor pixels_of(const std::vector<Image>& images, const ImageProcessor& pro
   return {.shape = {std::ssize(images), first.channels, first.height, first.width}, .values = std::move(values)};
 }
 
-// What prepare() makes for loss().
-struct ImageBatch {
-  HostTensors inputs;                          // pixel_values, and of the teacher where there is one
-  std::vector<std::int64_t> labels, partners;  // partners: of the images that they are mixed with; empty: none are
-  float share = 1.0F;                          // of the labels
-};
+// A batch beside pixel_values and labels may have: the labels of the images that its own are mixed with and the share of their own; the
+// images as the teacher takes them.
+constexpr const char *partner_labels = "partner_labels", *own_share = "own_share", *teacher_pixels = "teacher_pixel_values";
+
+HostTensor labels_of(std::vector<std::int64_t> labels) { return {.shape = {std::ssize(labels)}, .values = std::move(labels)}; }
 
 }  // namespace
 
@@ -108,6 +111,20 @@ struct ImageTask::Teacher {
   std::unique_ptr<Model> model;
   ImageProcessor processor;
   std::string weights;  // a hash of them
+
+  // The most probable class of each image.
+  Tensor answers(Context& ctx, const Tensor& pixels) const {
+    const NoGradients no_gradients(ctx);
+    const bool training = ctx.training();
+    ctx.set_training(false);
+    const Tensor logits = cast(ctx, model->run(ctx, {{"pixel_values", pixels}}).at("logits"), DType::float32);
+    ctx.set_training(training);
+    const std::vector<float> values = logits.to_vector<float>();
+    std::vector<std::int64_t> best;
+    for (auto row = values.begin(); row != values.end(); row += logits.cols())
+      best.push_back(std::max_element(row, row + logits.cols()) - row);
+    return Tensor::from<std::int64_t>(ctx, {std::ssize(best)}, best);
+  }
 };
 
 ImageTask::~ImageTask() = default;
@@ -278,59 +295,46 @@ std::int64_t ImageTask::plan(std::int64_t epoch) {
 Batch ImageTask::prepare(std::int64_t index) const {
   const ImageConfig& c = settings_.images;
   const std::int64_t begin = index * c.batch_size, count = std::min(c.batch_size, std::ssize(order_) - begin);
-  ImageBatch batch;
   std::vector<Image> images;
+  std::vector<std::int64_t> labels;
   for (std::int64_t i = begin; i < begin + count; ++i) {
     const std::int64_t place = order_[static_cast<std::size_t>(i)];
     images.push_back(
         augment(training_.set->image(place), settings_.augmentation, Draws(epoch_stream(seed(), epoch_, for_augmentation), place)));
-    batch.labels.push_back(training_.set->label(place));
+    labels.push_back(training_.set->label(place));
   }
-  batch.inputs["pixel_values"] = pixels_of(images, processor_);
+  HostTensors batch{{"pixel_values", pixels_of(images, processor_)}};
   if (teacher_) {
     for (Image& image : images) image = teacher_->processor.shape(image);
-    batch.inputs["teacher"] = pixels_of(images, teacher_->processor);
+    batch[teacher_pixels] = pixels_of(images, teacher_->processor);
   }
   if (c.mixup > 0.0F || c.cutmix > 0.0F) {
-    const Mixture mixture = draw_mixture(c, Draws(epoch_stream(seed(), epoch_, for_mixing), index), images.front().height,
-                                         images.front().width);
-    for (auto& [name, tensor] : batch.inputs)
-      mix(std::get<std::vector<float>>(tensor.values), mixture, count, tensor.shape[1], tensor.shape[2], tensor.shape[3]);
-    batch.partners.assign(batch.labels.rbegin(), batch.labels.rend());
-    batch.share = mixture.share;
+    const Shape& size = batch["pixel_values"].shape;
+    const Mixture mixture = draw_mixture(c, Draws(epoch_stream(seed(), epoch_, for_mixing), index));
+    for (auto& [name, tensor] : batch) mix(tensor, mixture);
+    batch[own_share] = {.shape = {1}, .values = std::vector{mixture.label_share(size[2], size[3])}};
+    batch[partner_labels] = labels_of({labels.rbegin(), labels.rend()});
   }
+  batch["labels"] = labels_of(std::move(labels));
   return {.content = std::move(batch), .targets = count, .tokens = count};
 }
 
 // share · CE(logits, labels) + (1 - share) · CE(logits, partners); with a teacher the mean of that, for the first token, and of the
 // cross-entropy with the teacher's answers, for the second.
 Tensor ImageTask::loss(Context& ctx, const Batch& prepared) const {
-  const auto& batch = *std::any_cast<ImageBatch>(&prepared.content);
-  NamedTensors inputs = to_tensors(ctx, batch.inputs);
-  Tensor answers;
-  if (teacher_) {
-    const NoGradients no_gradients(ctx);
-    const bool training = ctx.training();
-    ctx.set_training(false);
-    const Tensor logits = cast(ctx, teacher_->model->run(ctx, {{"pixel_values", inputs.at("teacher")}}).at("logits"), DType::float32);
-    ctx.set_training(training);
-    inputs.erase("teacher");
-    const std::vector<float> values = logits.to_vector<float>();
-    std::vector<std::int64_t> best;
-    for (auto row = values.begin(); row != values.end(); row += logits.cols())
-      best.push_back(std::max_element(row, row + logits.cols()) - row);
-    answers = Tensor::from<std::int64_t>(ctx, {std::ssize(best)}, best);
-  }
-  const NamedTensors out = model().run(ctx, inputs);
+  const NamedTensors batch = to_tensors(ctx, *std::any_cast<HostTensors>(&prepared.content));
+  const NamedTensors out = model().run(ctx, {{"pixel_values", batch.at("pixel_values")}});
   const Tensor& logits = out.at(teacher_ ? "cls_logits" : "logits");
-  auto entropy = [&](const std::vector<std::int64_t>& labels) {
-    return cross_entropy(ctx, logits, Tensor::from<std::int64_t>(ctx, {std::ssize(labels)}, labels),
-                         {.label_smoothing = settings_.images.label_smoothing});
-  };
-  Tensor loss = entropy(batch.labels);
-  if (!batch.partners.empty()) loss = add(ctx, scale(ctx, loss, batch.share), scale(ctx, entropy(batch.partners), 1.0F - batch.share));
+  const CrossEntropyOptions smoothed{.label_smoothing = settings_.images.label_smoothing};
+  Tensor loss = cross_entropy(ctx, logits, batch.at("labels"), smoothed);
+  if (batch.contains(partner_labels)) {
+    const float share = batch.at(own_share).item();
+    const Tensor other = cross_entropy(ctx, logits, batch.at(partner_labels), smoothed);
+    loss = add(ctx, scale(ctx, loss, share), scale(ctx, other, 1.0F - share));
+  }
   if (!teacher_) return loss;
-  return scale(ctx, add(ctx, loss, cross_entropy(ctx, out.at("distillation_logits"), answers)), 0.5F);
+  const Tensor distilled = cross_entropy(ctx, out.at("distillation_logits"), teacher_->answers(ctx, batch.at(teacher_pixels)));
+  return scale(ctx, add(ctx, loss, distilled), 0.5F);
 }
 
 ImageScores score_images(Context& ctx, const Model& model, const ImageProcessor& processor, const ImageSet& images,
