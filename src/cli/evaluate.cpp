@@ -3,7 +3,9 @@
 
 #include "cli/compute.h"
 #include "cli/evaluate_images.h"
+#include "cli/evaluate_labels.h"
 #include "cli/evaluate_series.h"
+#include "cli/evaluate_text.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "transformer/generate/translator.h"
@@ -78,14 +80,18 @@ void add_evaluate(CLI::App& app) {
   auto chrf = std::make_shared<ChrfOptions>();
   auto search = std::make_shared<SearchOptions>();
   auto images = std::make_shared<EvaluateImages>();
+  auto labels = std::make_shared<EvaluateLabels>();
   auto series = std::make_shared<EvaluateSeries>();
+  auto text = std::make_shared<EvaluateText>();
   auto compute = std::make_shared<ComputeConfig>();
   verb->add_option("MODEL", config->model,
                    "a translator's folder: translates --source and judges that; without it, --hypothesis is judged");
   add_settings(*verb, *config, *bleu, part(*chrf, {.prefix = "chrf", .without = {"lowercase"}}),
-               part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}), *series, *images, *compute);
+               part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}), *series, *images, *labels, *text, *compute);
   verb->callback([=] {
     if (images->asked()) evaluate_images(config->model, *images, *compute);
+    else if (labels->asked()) evaluate_labels(config->model, *labels, *compute);
+    else if (text->asked()) evaluate_text(config->model, *text, *compute);
     else if (series->csv.empty()) evaluate(*config, *bleu, *chrf, *search, *compute);
     else evaluate_series(config->model, *series, *compute);
   });

@@ -25,7 +25,7 @@ class Draws {
 };
 
 constexpr std::array<std::string_view, 3> open = {"(", "[", "{"}, close = {")", "]", "}"};
-constexpr std::array<std::string_view, 6> fillers = {"a", "b", "c", "d", "e", "f"};
+constexpr std::array<std::string_view, 10> fillers = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
 constexpr std::array<std::string_view, 24> words = {"sun",  "rain", "wind", "snow", "sea",  "sand", "tree", "leaf",
                                                     "bird", "fish", "frog", "bee",  "moon", "star", "hill", "lake",
                                                     "road", "wall", "door", "lamp", "bell", "drum", "song", "tale"};
@@ -59,11 +59,15 @@ bool is_balanced(const Words& text) {
 }
 
 Words balanced_text(Draws& draw) {
-  constexpr std::size_t deepest = 4;
+  constexpr std::size_t most_pairs = 6, deepest = 3;
   Words text;
   std::vector<std::size_t> inside;
-  for (std::size_t left = 2 + draw.below(7); left > 0 || !inside.empty();) {
-    if (draw.below(3) == 0) text.push_back(fillers[draw.below(fillers.size())]);
+  const auto fill = [&] {
+    for (std::size_t n = draw.below(3); n > 0; --n) text.push_back(fillers[draw.below(fillers.size())]);
+  };
+  // Short texts are more frequent than long ones: they are learned first.
+  for (std::size_t left = 1 + std::min(draw.below(most_pairs), draw.below(most_pairs)); left > 0 || !inside.empty();) {
+    fill();
     const bool opens = inside.empty() || (left > 0 && inside.size() < deepest && draw.below(2) == 0);
     if (opens) {
       inside.push_back(draw.below(open.size()));
@@ -74,10 +78,11 @@ Words balanced_text(Draws& draw) {
       inside.pop_back();
     }
   }
+  fill();
   return text;
 }
 
-// The same words with two brackets exchanged; all texts of two pairs and more have such a place.
+// The same words with two brackets exchanged. The first and the last are two for which that works.
 Words unbalanced_text(Words text, Draws& draw) {
   std::vector<std::size_t> places;
   for (std::size_t i = 0; i < text.size(); ++i)

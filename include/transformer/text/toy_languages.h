@@ -8,7 +8,7 @@
 
 namespace transformer {
 
-// Brackets of three kinds, up to four deep, among words that mean nothing:
+// One to six pairs of brackets of three kinds, up to three deep, among words that mean nothing:
 //   { a ( b ) } c      balanced
 //   { a ) b ( } c      unbalanced
 // Texts come in pairs: the second one is the first with two brackets exchanged, so that it has the same words as often.
