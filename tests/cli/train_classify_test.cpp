@@ -1,0 +1,124 @@
+// `transformer train classify` and `train mlm` as their users meet them.
+#include "cli/training.h"
+#include "transformer/io/json.h"
+#include "transformer/text/toy_languages.h"
+
+namespace transformer::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainEncoder : public Training {
+ protected:
+  static constexpr const char* small = " --d-model 16 --num-heads 2 --d-ff 24 --num-layers 1 --threads 1 --subwords whitespace ";
+};
+
+TEST_F(TrainEncoder, FromTextsToAClassifierThatTheOtherVerbsUse) {
+  std::string tsv = "id\ttext\tlabel\n", jsonl;
+  for (int i = 0; i < 40; ++i) {
+    const bool good = i % 4 == 0;
+    const std::string text = good ? "what a fine day" : "what a bad day";
+    tsv += std::to_string(i) + "\t" + text + "\t" + (good ? "good" : "bad") + "\n";
+    jsonl += "{\"text\": \"" + text + "\", \"label\": \"" + (good ? "good" : "bad") + "\"}\n";
+  }
+  write("train.tsv", tsv), write("test.jsonl", jsonl);
+  const std::string command = std::string(
+                                  "train classify --data train.tsv --valid train.tsv --test test.jsonl --lr 0.01 --warmup-updates 5 ") +
+      "--max-epoch 20 --class-weights balanced --save-dir model" + small;
+  const CommandResult r = run(command);
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"training: 40 texts of 2 classes (bad 30, good 10)", "validation: 40 texts", "vocabulary 10, bert", "accuracy"});
+  expect_parts(r.out, {"test.jsonl: 40 texts, accuracy 100.00 %, macro-F1 100.00 %", "what it was taken for"});
+  const nlohmann::json report = read_json(folder_ / "model/test_report.json");
+  EXPECT_EQ(report.at("confusion"), nlohmann::json::parse("[[30,0],[0,10]]"));
+
+  const CommandResult again = run("evaluate model --data test.jsonl");
+  EXPECT_EQ(again.out, r.out);
+  EXPECT_EQ(run("evaluate model --data train.tsv --label-column label --text-column text").out.substr(9), r.out.substr(10));
+  expect_parts(run("classify model --text 'what a fine day' --text 'a bad day'").out, {"good\t", "\nbad\t"});
+  EXPECT_EQ(run("inspect model").code, 0);
+
+  // Further, with the head that knows the classes.
+  const CommandResult further = run(
+      "train classify --from model --data test.jsonl --valid train.tsv --lr 1e-3 --warmup-updates 5 --max-update 3 "
+      "--save-dir tuned --threads 1 --dropout 0");
+  ASSERT_EQ(further.code, 0) << further.err;
+  expect_parts(further.err, {"bert, from model"});
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json"})
+    EXPECT_TRUE(read(std::string("tuned/") + name) == read(std::string("model/") + name)) << name;
+  expect_usage("train classify --from model --data test.jsonl --save-dir other --d-model 32 --subwords bpe",
+               "--d-model, --subwords: the model and its vocabulary are");
+}
+
+TEST_F(TrainEncoder, BadDataIsNamedAndNothingIsWritten) {
+  write("train.tsv", "a b\tx\nc d\ty\n");
+  const std::string start = std::string("train classify --max-update 2 --save-dir model") + small;
+  const auto refused = [&](const std::string& more, const std::string& message) { expect_failure(start + more, message); };
+  refused("", "data is missing");
+  refused("--data none.tsv", "none.tsv");
+  write("bad.tsv", "a\tx\nb\n");
+  refused("--data bad.tsv", "bad.tsv: line 2 has 1 column");
+  refused("--data train.tsv --valid bad.tsv", "bad.tsv: line 2");
+  write("other.tsv", "a\tx\nb\ty\nc\tz\n");
+  refused("--data train.tsv --test other.tsv", "other.tsv: line 3 has the class 'z', which the training text train.tsv does not have");
+  write("one.tsv", "a\tx\nb\tx\n");
+  refused("--data one.tsv", "all 2 texts have the class 'x'");
+  refused("--data train.tsv --label-column kind", "no column 'kind'");
+  refused("--data train.tsv --class-weights 1,2,3", "3 numbers");
+  refused("--data train.tsv --num-heads 3", "num_heads 3");
+  refused("--data train.tsv --max-tokens 3", "max_tokens 3");
+  refused("--data train.tsv --max-length 2", "max_length is 2");
+  refused("--data train.tsv --from none", "none");
+  expect_usage(start + "--data train.tsv --toy 10", "--toy makes the texts");
+  EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
+  EXPECT_FALSE(fs::exists(folder_ / "model/checkpoints"));
+}
+
+TEST_F(TrainEncoder, AnotherRunIsRefusedByName) {
+  write("train.tsv", "a b\tx\nc d\ty\n");
+  const std::string command = std::string("train classify --data train.tsv --max-update 2 --save-dir model") + small;
+  ASSERT_EQ(run(command).code, 0) << read("stderr");
+  const auto refused = [&](const std::string& more, const std::string& message) {
+    const CommandResult r = run(command + more);
+    EXPECT_EQ(r.code, 1);
+    expect_parts(r.err, {message});
+  };
+  refused("--d-ff 32", "architecture.intermediate_size: 24 in the checkpoint, 32 now");
+  refused("--class-weights balanced", "data.class_weights: \"none\" in the checkpoint, \"balanced\" now");
+  refused("--lowercase", "vocabulary.lowercase: false in the checkpoint, true now");
+  write("train.tsv", "a b\tx\nc c\ty\n");
+  refused("", "data.training_fingerprint");
+}
+
+TEST_F(TrainEncoder, MaskedLanguageModelThenClassifier) {
+  std::string text;
+  for (const std::string& song : song_texts(200)) text += song + "\n";
+  write("text", text);
+  const std::string command =
+      std::string("train mlm --text text --valid-text text --max-length 64 --max-tokens 2048 --max-update 6 --whole-word ") +
+      "--warmup-updates 2 --save-dir mlm" + small;
+  const CommandResult r = run(command);
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"training: 200 texts, ", "validation: 200 texts", "vocabulary 29, bert", "perplexity", "accuracy"});
+  EXPECT_EQ(run("embed mlm --text 'sun rain'").code, 0);
+  write("train.tsv", "sun rain\tx\nsea sand\ty\n");
+  const CommandResult tuned = run("train classify --from mlm --data train.tsv --max-update 2 --save-dir tuned --threads 1");
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_EQ(run("classify tuned --text 'sun rain'").code, 0);
+
+  expect_failure("train mlm --max-update 2 --save-dir other", "text is missing");
+  expect_failure("train mlm --text none --max-update 2 --save-dir other", "none");
+  expect_failure("train mlm --text text --mask-probability 0 --max-update 2 --save-dir other", "mask_probability is 0");
+  EXPECT_FALSE(fs::exists(folder_ / "other/model.safetensors"));
+}
+
+TEST_F(TrainEncoder, ToyTextsAreWrittenBesideTheModel) {
+  const CommandResult r = run(std::string("train classify --toy 100 --max-length 48 --max-update 2 --save-dir model") + small);
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"training: 100 texts of 2 classes (balanced 50, unbalanced 50)"});
+  expect_parts(r.out, {"model/toy/test.tsv: 2000 texts"});
+  EXPECT_EQ(run("evaluate model --data model/toy/test.tsv").out, r.out);
+}
+
+}  // namespace
+}  // namespace transformer::test

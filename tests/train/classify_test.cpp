@@ -1,0 +1,161 @@
+// The task of classifying texts: its loss, its folder, and models that it begins with.
+#include "transformer/train/classify.h"
+
+#include <fstream>
+
+#include "support/op_check.h"
+#include "support/temporary_folder.h"
+#include "transformer/generate/classifier.h"
+#include "transformer/train/mlm.h"
+#include "transformer/train/trainer.h"
+
+namespace transformer::test {
+namespace {
+
+class Classify : public testing::Test {
+ protected:
+  Classify() {
+    write("train.tsv", "sun and rain\tweather\nwind and snow\tweather\nmuch rain in the night\tweather\nbees like trees\tnature\n");
+    write("valid.tsv", "snow in the night\tweather\ntrees and bees\tnature\n");
+  }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+    return (folder_ / name).string();
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  ClassifyConfig config() const { return {.data = path("train.tsv"), .valid = path("valid.tsv"), .max_length = 16}; }
+  static EncoderConfig small(EncoderArch arch = EncoderArch::bert) {
+    return {.arch = arch, .d_model = 16, .num_heads = 2, .num_layers = 1, .d_ff = 24, .dropout = 0.0F, .attention_dropout = 0.0F};
+  }
+  static EncoderVocabulary words() { return {.subwords = EncoderPieces::whitespace}; }
+
+  TemporaryFolder folder_;
+};
+
+// The losses of single texts, each a batch of its own.
+std::vector<float> losses(Context& ctx, ClassifyTask& task) {
+  std::vector<float> out;
+  for (std::int64_t i = 0, n = task.plan(0); i < n; ++i) {
+    const Batch batch = task.prepare(i);
+    EXPECT_EQ(batch.targets, 1);
+    out.push_back(task.loss(ctx, batch).item());
+  }
+  return out;
+}
+
+TEST_F(Classify, WeightsOfClassesScaleTheLoss) {
+  ClassifyConfig data = config();
+  data.max_tokens = 7;  // one text a batch
+  const auto with = [&](const std::string& weights) {
+    Context ctx({.seed = 3});
+    data.class_weights = weights;
+    ClassifyTask task(ctx, data, small(), words());
+    EXPECT_EQ(task.classes(), (std::vector<std::string>{"nature", "weather"}));
+    return losses(ctx, task);
+  };
+  const std::vector<float> plain = with("none"), even = with("7,7"), balanced = with("balanced");
+  ASSERT_EQ(plain.size(), 4U);
+  int doubled = 0;
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_NEAR(even[i], plain[i], 1e-6F);
+    const bool rare = balanced[i] > 1.5F * plain[i];  // 4 / (2·1) = 2 for the one text about nature, 4 / (2·3) for the others
+    EXPECT_NEAR(balanced[i], plain[i] * (rare ? 2.0F : 2.0F / 3.0F), 1e-5F);
+    doubled += rare ? 1 : 0;
+  }
+  EXPECT_EQ(doubled, 1);
+  expect_error([&] { with("1,2,3"); }, {"3 numbers", "2 classes", "nature, weather"});
+  expect_error([&] { with("1,x"); }, {"'1,x'", "balanced"});
+  expect_error([&] { with("0,0"); }, {"count for nothing"});
+}
+
+TEST_F(Classify, EveryFamilyLearnsAndItsFolderGivesTheSameFigures) {
+  for (const EncoderArch arch : {EncoderArch::bert, EncoderArch::roberta, EncoderArch::distilbert}) {
+    Context ctx({.seed = 5});
+    ClassifyTask task(ctx, config(), small(arch), words());
+    const std::string save = path(std::string("model-") + std::to_string(static_cast<int>(arch)));
+    const TrainResult result =
+        Trainer(ctx, task, {.save_dir = save, .max_update = 60, .lr = 0.01F, .warmup_updates = 5, .best_metric = "accuracy", .quiet = true})
+            .run();
+    EXPECT_EQ(result.step, 60);
+    task.load(ctx, save);
+    const std::optional<Evaluation> here = task.test(ctx);
+    ASSERT_TRUE(here);
+    EXPECT_EQ(here->matrix.accuracy(), 1.0);
+    const Evaluation there = evaluate_classifier(ctx, save, path("valid.tsv"));
+    EXPECT_EQ(there.loss, here->loss);
+    EXPECT_EQ(there.matrix.to_json(), here->matrix.to_json());
+    const std::vector<std::string> texts{"snow in the night", "trees and bees"};
+    const auto labels = Classifier::load(ctx, save).texts(ctx, texts);
+    EXPECT_EQ(labels[0][0].name + labels[1][0].name, "weathernature");
+  }
+}
+
+TEST_F(Classify, TwoTextsAndLongOnes) {
+  ClassifyConfig data = config();
+  data.data = write("pairs.jsonl",
+                    "{\"text\": \"sun\", \"second\": \"sun\", \"label\": \"same\"}\n"
+                    "{\"text\": \"sun\", \"second\": \"rain rain rain rain rain rain rain\", \"label\": \"other\"}\n");
+  data.valid = "";
+  data.columns.second_column = "second";
+  data.max_length = 8;
+  Context ctx({.seed = 1});
+  ClassifyTask task(ctx, data, small(), words());
+  EXPECT_EQ(task.report().truncated, 1);
+  task.plan(0);
+  const auto inputs = std::any_cast<HostTensors>(task.prepare(0).content);
+  const auto values = [&](const char* name) { return std::get<std::vector<std::int64_t>>(inputs.at(name).values); };
+  ASSERT_EQ(inputs.at("input_ids").shape, (Shape{2, 8}));
+  // Of the long pair the long text is cut; [SEP] stays: 2 5 3 6 6 6 6 3
+  const std::vector<std::int64_t> ids = values("input_ids"), types = values("token_type_ids"), labels = values("labels");
+  const std::size_t row = labels[0] == 0 ? 0 : 8;
+  EXPECT_EQ(std::vector(ids.begin() + static_cast<std::ptrdiff_t>(row), ids.begin() + static_cast<std::ptrdiff_t>(row + 8)),
+            (std::vector<std::int64_t>{2, 6, 3, 5, 5, 5, 5, 3}));
+  EXPECT_EQ(std::vector(types.begin() + static_cast<std::ptrdiff_t>(row), types.begin() + static_cast<std::ptrdiff_t>(row + 8)),
+            (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, 1, 1}));
+  EXPECT_TRUE(std::isfinite(task.loss(ctx, task.prepare(0)).item()));
+}
+
+// From a masked language model: its body with a new head. From a classifier: its head too, if it knows the classes.
+TEST_F(Classify, GoesOnFromOtherModels) {
+  Context ctx({.seed = 2});
+  write("text", "sun and rain\nbees like trees\n");
+  MlmTask(ctx, {.text = {path("text")}, .max_length = 16}, small(), words()).save(path("mlm"));
+  ClassifyTask first(ctx, config(), EncoderStart{.from = path("mlm"), .dropout = 0.25F});
+  EXPECT_EQ(first.model().config().at("architectures"), nlohmann::json::array({"BertForSequenceClassification"}));
+  EXPECT_EQ(first.model().config().at("hidden_dropout_prob"), 0.25);
+  EXPECT_EQ(first.layout(), "bert, from " + path("mlm"));
+  first.save(path("first"));
+
+  ClassifyTask same(ctx, config(), EncoderStart{.from = path("first")});
+  EXPECT_EQ(same.classes(), first.classes());
+  const auto weights = [](ClassifyTask& task) {
+    std::vector<std::vector<float>> out;
+    for (const NamedParameter& p : task.parameters()) out.push_back(p.parameter->tensor.to_vector<float>());
+    return out;
+  };
+  EXPECT_EQ(weights(same), weights(first));
+
+  ClassifyConfig others = config();
+  others.data = write("others.tsv", "sun\tx\nrain\ty\nsnow\tz\n"), others.valid = "";
+  ClassifyTask other(ctx, others, EncoderStart{.from = path("first")});
+  EXPECT_EQ(other.classes(), (std::vector<std::string>{"x", "y", "z"}));
+  EXPECT_EQ(other.network().text().labels, 3);
+  other.save(path("other"));
+  EXPECT_EQ(Classifier::load(ctx, path("other")).names(), other.classes());
+}
+
+TEST_F(Classify, ClassesThatTrainingDoesNotHave) {
+  Context ctx;
+  write("valid.tsv", "snow in the night\tweather\ntrees\tnatur\n");
+  expect_error([&] { ClassifyTask(ctx, config(), small(), words()); },
+               {"valid.tsv", "line 2", "'natur'", "train.tsv", "did you mean 'nature'"});
+  write("valid.tsv", "trees\tnature\n");
+  ClassifyTask(ctx, config(), small(), words()).save(path("model"));
+  expect_error([&] { evaluate_classifier(ctx, path("model"), write("test.tsv", "a\tnature\nb\tart\n")); },
+               {"test.tsv", "line 2", "'art'", "the model"});
+  write("train.tsv", "a\tone\nb\tone\n");
+  expect_error([&] { ClassifyTask(ctx, config(), small(), words()); }, {"train.tsv", "all 2 texts", "'one'"});
+}
+
+}  // namespace
+}  // namespace transformer::test
