@@ -32,7 +32,7 @@ struct Forecast {
   TrainConfig training{.max_epoch = 20,
                        .lr = 1e-4F,
                        .lr_scheduler = Schedule::Kind::cosine,
-                       .warmup_updates = 100,
+                       .warmup_updates = 0,
                        .adam_beta2 = 0.999F,
                        .adam_eps = 1e-8F,
                        .best_metric = "mse"};

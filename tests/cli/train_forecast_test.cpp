@@ -1,0 +1,143 @@
+// `transformer train forecast`, `forecast` and `evaluate --csv` as their user meets them.
+#include "cli/training.h"
+#include "transformer/series/toy_prices.h"
+
+namespace transformer::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class TrainForecast : public Training {
+ protected:
+  TrainForecast() {
+    SeriesTable table = toy_prices(400);
+    table.channels = {"price", "volume"};
+    const std::vector<double> prices = table.values;
+    table.values.clear();
+    for (const double price : prices) table.values.insert(table.values.end(), {price, 1e4 - 20 * price});
+    csv_ = write_table(table);
+    write("x.csv", csv_);
+  }
+  // The given text in the place of that of the row and column, both from 0; row 0 is the header.
+  std::string with_cell(int row, int column, const std::string& text) const {
+    std::size_t begin = 0;
+    for (int i = 0; i < row; ++i) begin = csv_.find('\n', begin) + 1;
+    for (int i = 0; i < column; ++i) begin = csv_.find(',', begin) + 1;
+    std::string out = csv_;
+    return out.replace(begin, csv_.find_first_of(",\n", begin) - begin, text);
+  }
+  static constexpr const char* train =
+      "train forecast --csv x.csv --preset documents --max-epoch 2 --lr 0.002 --log-interval 1 --threads 2 ";
+
+  std::string csv_;
+};
+
+}  // namespace
+
+TEST_F(TrainForecast, FromATableToTheNextValues) {
+  CommandResult r = run(std::string(train) + "--save-dir model --target price");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(
+      r.err,
+      {"x.csv: 400 rows from 2020-01-01 to 2021-02-03, a row every 1 day", "windows: 244 training, 34 validation, 74 test", "win/s"});
+  EXPECT_EQ(r.err.find("ppl"), std::string::npos);
+  expect_parts(r.out, {"test of model: MSE", "(original units)", "price: MSE", "repeating the last value: MSE"});
+  EXPECT_EQ(r.out.find("volume"), std::string::npos);
+  expect_parts(read("model/test.json"), {"\"scaled\"", "\"original\"", "\"windows\": 74"});
+
+  const std::string measured = r.out.substr(r.out.find("MSE"), r.out.find('\n') - r.out.find("MSE"));
+  r = run("evaluate model --csv x.csv --split 0.7,0.1,0.2");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.out, {"x.csv: " + measured});
+
+  r = run("forecast model --csv x.csv --plot next.svg");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.starts_with("date,price\n2021-02-04,1")) << r.out;
+  EXPECT_EQ(std::count(r.out.begin(), r.out.end(), '\n'), 8);
+  expect_parts(read("next.svg"), {"<svg", "price", "2021-02-10", "</svg>"});
+  const std::string seven = r.out;
+  r = run("forecast model --csv - --steps 9 --out next.csv", csv_);
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.out, "");
+  expect_parts(r.err, {"9 steps are more than the model's horizon of 7"});
+  EXPECT_TRUE(read("next.csv").starts_with(seven));
+}
+
+TEST_F(TrainForecast, TheSeriesMustHaveTheModelsChannels) {
+  ASSERT_EQ(run(std::string(train) + "--save-dir model --max-update 2").code, 0) << read("stderr");
+  write("renamed.csv", with_cell(0, 1, "Price"));
+  expect_failure("forecast model --csv renamed.csv", "renamed.csv: there is no column 'price'; did you mean 'Price'?");
+  write("short.csv", csv_.substr(0, csv_.find("2020-01-20")));
+  expect_failure("forecast model --csv short.csv", "has 19 rows, but the model looks back on 30");
+  expect_failure("evaluate model --csv short.csv", "has 19 rows, but a window takes 37");
+  write("hourly.csv", "date,price,volume\n");
+  std::string hourly = "date,price,volume\n";
+  for (int i = 0; i < 48; ++i) hourly += fmt::format("2024-01-{:02} {:02}:00,{},5\n", 1 + i / 24, i % 24, i % 5);
+  write("hourly.csv", hourly);
+  const CommandResult r = run("forecast model --csv hourly.csv");
+  EXPECT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"trained on steps of 1 day, hourly.csv has steps of 1 hour"});
+  expect_parts(r.out, {"\n2024-01-03 00:00,"});
+  expect_usage("forecast model", "--csv");
+  expect_usage("forecast --csv x.csv", "MODEL");
+  expect_failure("forecast model --csv x.csv --out nowhere/next.csv", "nowhere/next.csv");
+}
+
+TEST_F(TrainForecast, BadInputIsNamedAndNothingIsWritten) {
+  const auto refused = [&](const std::string& text, const std::string& message, const std::string& more = "") {
+    write("bad.csv", text);
+    expect_failure(std::string(train) + "--csv bad.csv --save-dir model " + more, message);
+  };
+  refused(with_cell(7, 2, "abc"), "bad.csv: row 7 (line 8), column 'volume': 'abc' is no number");
+  refused(with_cell(7, 0, "2020-01-32"), "bad.csv: row 7 (line 8), column 'date': '2020-01-32' is no date");
+  refused(with_cell(7, 0, "2020-01-03"), "'2020-01-03' is not after '2020-01-06'");
+  refused(with_cell(7, 2, ""), "1 value is missing: row 7 (line 8), column 'volume'; choose what becomes of them");
+  refused(csv_.substr(0, csv_.find("2020-01-20")), "has 19 rows, 13 of them for training, but a window takes 37");
+  refused(csv_, "expected three shares", "--split 0.9");
+  refused(csv_, "this split takes 14400", "--split etth");
+  refused(csv_, "valid_from", "--valid-from 2031");
+  refused(csv_, "the target 'prices' is none of the channels price, volume; did you mean 'price'?", "--target prices");
+  refused(csv_, "patch_length is 40 and context 30", "--patch-length 40");
+  expect_failure(std::string(train) + "--csv none.csv --save-dir model", "none.csv");
+  expect_failure("train forecast --max-epoch 1 --save-dir model", "the series is missing");
+  EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
+  EXPECT_FALSE(fs::exists(folder_ / "model/series.json"));
+}
+
+TEST_F(TrainForecast, MissingValuesAreFilledOrLeftOutWhenAsked) {
+  write("x.csv", with_cell(7, 2, "NA"));
+  CommandResult r = run(std::string(train) + "--save-dir filled --max-update 2 --missing interpolate");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"400 rows", "1 missing values filled"});
+  r = run(std::string(train) + "--save-dir dropped --max-update 2 --missing drop");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"399 rows", "1 rows with missing values left out"});
+}
+
+TEST_F(TrainForecast, AChangedRunIsRefusedAndAFolderIsTrainedFurther) {
+  ASSERT_EQ(run(std::string(train) + "--save-dir model --max-update 3").code, 0) << read("stderr");
+  const auto refused = [&](const std::string& more, const std::string& message) {
+    const CommandResult r = run(std::string(train) + "--save-dir model --max-update 6 " + more);
+    EXPECT_EQ(r.code, 1) << more;
+    expect_parts(r.err, {message});
+  };
+  refused("--horizon 5", "architecture.prediction_length: 7 in the checkpoint, 5 now");
+  refused("--split 0.6,0.2,0.2", "data.training_rows: [0,280] in the checkpoint, [0,240] now");
+  refused("--channels price", "data.channels");
+  refused("--batch-size 16", "data.batch_size: 128 in the checkpoint, 16 now");
+  const std::string further = "train forecast --from model --csv x.csv --max-update 4 --threads 2 --channels price --save-dir ";
+  const CommandResult r = run(further + "tuned --dropout 0");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"from model"});
+  EXPECT_EQ(run("forecast tuned --csv x.csv").code, 0) << read("stderr");
+  expect_usage(further + "other --d-model 8", "--d-model: the model");
+  expect_usage(further + "other --preset small", "--preset");
+}
+
+TEST_F(TrainForecast, TheToySeriesNeedsNoFile) {
+  const CommandResult r = run("train forecast --toy prices --preset documents --max-update 3 --threads 2 --save-dir model");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(run("forecast model --csv model/prices.csv").code, 0) << read("stderr");
+}
+
+}  // namespace transformer::test

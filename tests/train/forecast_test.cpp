@@ -1,0 +1,211 @@
+#include "transformer/train/forecast.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include "support/temporary_folder.h"
+#include "transformer/series/toy_prices.h"
+#include "transformer/train/trainer.h"
+
+namespace transformer::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+ForecastModelConfig documents() {
+  ForecastModelConfig config;
+  apply_preset("documents", config);
+  return config;
+}
+
+ForecastTask toy_task(Context& ctx, ForecastConfig data = {}) {
+  data.toy = ToySeries::prices;
+  return {ctx, data, documents()};
+}
+
+const std::vector<float>& past_of(const Batch& batch) {
+  return std::get<std::vector<float>>(std::any_cast<HostTensors>(&batch.content)->at("past_values").values);
+}
+
+void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
+
+// Three channels that are the toy prices, moved and scaled.
+std::string three_channels(std::int64_t days) {
+  SeriesTable table = toy_prices(days);
+  const std::vector<double> prices = table.values;
+  table.channels = {"a", "b", "c"};
+  table.values.clear();
+  for (const double price : prices) table.values.insert(table.values.end(), {price, 5.0 - price / 7.0, price * 1000.0});
+  return write_table(table);
+}
+
+}  // namespace
+
+// The documents' example: 30 days are 9 patches of 6 days, and the days that follow are predicted.
+TEST(Forecast, ThirtyDaysAreNinePatches) {
+  Context ctx;
+  ForecastTask task = toy_task(ctx);
+  const auto& model = dynamic_cast<const PatchTSTModel&>(task.model());
+  EXPECT_EQ(model.series().patches(), 9);
+  EXPECT_EQ(task.windows().sizes().context, 30);
+  EXPECT_EQ(task.windows().count(task.windows().parts().train), 700 - 30 - 7 + 1);
+}
+
+TEST(Forecast, AnEpochIsEveryWindowOnceInAnOrderOfSeedAndEpoch) {
+  Context ctx({.seed = 3}), other({.seed = 4});
+  ForecastTask task = toy_task(ctx, {.batch_size = 100}), again = toy_task(ctx, {.batch_size = 100}),
+               seeded = toy_task(other, {.batch_size = 100});
+  ASSERT_EQ(task.plan(0), 7);
+  std::multiset<std::vector<float>> seen, windows;
+  for (std::int64_t i = 0; i < 7; ++i) {
+    const Batch batch = task.prepare(i);
+    EXPECT_EQ(batch.tokens, i < 6 ? 100 : 64);
+    EXPECT_EQ(batch.targets, batch.tokens * 7);
+    const std::vector<float>& past = past_of(batch);
+    for (auto at = past.begin(); at != past.end(); at += 30) seen.emplace(at, at + 30);
+  }
+  for (std::int64_t i = 0; i < 664; ++i) {
+    std::vector<float> past, future;
+    task.windows().take(task.windows().parts().train, std::vector{i}, past, future);
+    windows.insert(past);
+  }
+  EXPECT_EQ(seen, windows);
+  again.plan(5), seeded.plan(0);
+  EXPECT_NE(past_of(again.prepare(0)), past_of(task.prepare(0)));
+  EXPECT_NE(past_of(seeded.prepare(0)), past_of(task.prepare(0)));
+  again.plan(0);
+  EXPECT_EQ(past_of(again.prepare(3)), past_of(task.prepare(3)));
+}
+
+TEST(Forecast, ValidationIsTheMeanOverAllWindows) {
+  Context ctx({.seed = 2});
+  ForecastTask task = toy_task(ctx, {.split = {.split = "0.5,0.4,0.1"}});  // more windows than are computed at once
+  const RowRange& part = task.windows().parts().validation;
+  const std::int64_t n = task.windows().count(part);
+  ASSERT_GT(n, 256);
+  double squares = 0.0, absolutes = 0.0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    std::vector<float> past, future;
+    task.windows().take(part, std::vector{i}, past, future);
+    const std::vector<float> y =
+        task.model().run(ctx, {{"past_values", Tensor::from<float>(ctx, {1, 30, 1}, past)}}).at("prediction_outputs").to_vector<float>();
+    for (std::size_t j = 0; j < y.size(); ++j) {
+      const double error = static_cast<double>(y[j]) - static_cast<double>(future[j]);
+      squares += error * error, absolutes += std::abs(error);
+    }
+  }
+  const Metrics measured = task.validate(ctx);
+  EXPECT_NEAR(measured.at(1).second, squares / static_cast<double>(7 * n), 1e-5);
+  EXPECT_NEAR(measured.at(2).second, absolutes / static_cast<double>(7 * n), 1e-5);
+  EXPECT_EQ(measured.at(2).first, "mae");
+}
+
+TEST(Forecast, LearnsMoreThanTheLastValueAndForecastsTheNextDays) {
+  const TemporaryFolder folder;
+  Context ctx({.seed = 1});
+  ForecastTask task = toy_task(ctx, {.batch_size = 64});
+  const TrainConfig training{.save_dir = (folder / "model").string(),
+                             .max_epoch = 8,
+                             .lr = 3e-3F,
+                             .lr_scheduler = Schedule::Kind::cosine,
+                             .warmup_updates = 10,
+                             .quiet = true};
+  Trainer(ctx, task, training).run();
+  task.load(ctx, training.save_dir);
+  const RowRange& test = task.windows().parts().test;
+  const auto model = task.test(ctx)->scaled(), naive = measure_last_value(task.windows(), test, task.notes()).scaled();
+  EXPECT_LT(model.mse, 0.3 * naive.mse);
+  EXPECT_LT(model.mae, 0.6 * naive.mae);
+
+  // The folder forecasts what the task's model does, in the units of the table and with the next dates.
+  const Forecaster forecaster = Forecaster::load(ctx, training.save_dir);
+  const SeriesTable all = toy_prices();
+  SeriesTable known = all;
+  known.values.resize(993), known.dates.resize(993);
+  const SeriesTable next = forecaster.forecast(ctx, known);
+  ASSERT_EQ(next.rows(), 7);
+  for (std::int64_t i = 0; i < 7; ++i) EXPECT_EQ(next.date(i), all.date(993 + i));
+  std::vector<float> past, future;
+  task.windows().take(test, std::vector{task.windows().count(test) - 1}, past, future);
+  const std::vector<float> y =
+      task.model().run(ctx, {{"past_values", Tensor::from<float>(ctx, {1, 30, 1}, past)}}).at("prediction_outputs").to_vector<float>();
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_NEAR(next.values[i], task.notes().scaler.original(static_cast<double>(y[i]), 0), 1e-4);
+
+  // Longer than the horizon: as if what was forecast were known.
+  const SeriesTable longer = forecaster.forecast(ctx, known, 10);
+  ASSERT_EQ(longer.rows(), 10);
+  EXPECT_TRUE(std::equal(next.values.begin(), next.values.end(), longer.values.begin()));
+  known.values.insert(known.values.end(), next.values.begin(), next.values.end());
+  known.dates.insert(known.dates.end(), next.dates.begin(), next.dates.end());
+  EXPECT_NEAR(forecaster.forecast(ctx, known).values[2], longer.values[9], 1e-3);
+  EXPECT_EQ(forecaster.forecast(ctx, known).date(2), longer.date(9));
+  EXPECT_NEAR(forecaster.evaluate(ctx, all, test).scaled().mse, model.mse, 1e-7);
+
+  // Without series.json, as Hugging Face saves a model, the values go in as they are.
+  fs::remove(folder / "model/series.json");
+  const Forecaster plain = Forecaster::load(ctx, training.save_dir);
+  EXPECT_EQ(plain.notes(), nullptr);
+  EXPECT_NEAR(plain.forecast(ctx, all).values[0], forecaster.forecast(ctx, all).values[0], 0.05);  // each window has its own scale
+}
+
+TEST(Forecast, TargetsAreJudgedAndForecast) {
+  const TemporaryFolder folder;
+  write(folder / "x.csv", three_channels(300));
+  Context ctx({.seed = 1});
+  ForecastTask task(ctx, {.csv = (folder / "x.csv").string(), .target = {"c,a"}}, documents());
+  EXPECT_EQ(task.notes().targets, (std::vector<std::int64_t>{0, 2}));
+  const ForecastErrors errors = *task.test(ctx);
+  EXPECT_NEAR(errors.scaled().mse, (errors.scaled(0).mse + errors.scaled(2).mse) / 2, 1e-12);
+  EXPECT_NEAR(errors.original(2).mae, errors.original(0).mae * 1000.0, errors.original(2).mae * 1e-3);
+  fs::create_directory(folder / "model");
+  task.save(folder / "model");
+  const Forecaster forecaster = Forecaster::load(ctx, folder / "model");
+  EXPECT_EQ(forecaster.forecast(ctx, task.table()).channels, (std::vector<std::string>{"a", "c"}));
+  EXPECT_THROW(ForecastTask(ctx, {.csv = (folder / "x.csv").string(), .target = {"d"}}, documents()), Error);
+}
+
+// Weights that all channels share go on with another number of them; the scale is the new data's.
+TEST(Forecast, TrainsFurtherOnOtherChannels) {
+  const TemporaryFolder folder;
+  write(folder / "x.csv", three_channels(300));
+  Context ctx({.seed = 1});
+  ForecastTask first = toy_task(ctx);
+  fs::create_directory(folder / "start"), fs::create_directory(folder / "model");
+  first.save(folder / "start");
+  ForecastTask further(ctx, {.csv = (folder / "x.csv").string()}, ForecastFineTuning{.from = (folder / "start").string(), .dropout = 0.5F});
+  EXPECT_EQ(further.model().config().at("num_input_channels"), 3);
+  EXPECT_EQ(further.model().config().at("ff_dropout"), 0.5);
+  further.save(folder / "model");
+  EXPECT_EQ(SeriesNotes::load(folder / "model").channels.size(), 3U);
+  EXPECT_EQ(further.parameters().front().parameter->tensor.to_vector<float>(),
+            first.parameters().front().parameter->tensor.to_vector<float>());
+  EXPECT_THROW(ForecastTask(ctx, {.toy = ToySeries::prices}, ForecastFineTuning{.from = (folder / "start").string(), .dropout = 1.5F}),
+               Error);
+}
+
+TEST(Forecast, SizesThatMakeNoModelAreRefused) {
+  for (const auto change : std::vector<void (*)(ForecastModelConfig&)>{
+           [](ForecastModelConfig& c) { c.patch_length = 30; }, [](ForecastModelConfig& c) { c.stride = 0; },
+           [](ForecastModelConfig& c) { c.num_heads = 5; }, [](ForecastModelConfig& c) { c.dropout = 1.0F; },
+           [](ForecastModelConfig& c) { c.horizon = -1; }}) {
+    ForecastModelConfig config = documents();
+    change(config);
+    EXPECT_THROW(patchtst_config(config, 1), Error);
+  }
+}
+
+TEST(Forecast, NotesThatDoNotFitAreRefused) {
+  const TemporaryFolder folder;
+  for (const char* notes : {"{}", "[]", R"({"channels":["a"],"targets":["b"],"mean":[0],"deviation":[1],"step":""})",
+                            R"({"channels":["a"],"targets":["a"],"mean":[0],"deviation":[0],"step":""})",
+                            R"({"channels":["a"],"targets":["a"],"mean":[0,1],"deviation":[1],"step":""})",
+                            R"({"channels":"a","targets":["a"],"mean":[0],"deviation":[1],"step":""})"}) {
+    write(folder / "series.json", notes);
+    EXPECT_THROW(SeriesNotes::load(folder.path()), Error) << notes;
+  }
+}
+
+}  // namespace transformer::test
