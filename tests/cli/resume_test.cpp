@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "cli/training.h"
+#include "transformer/series/toy_prices.h"
 #include "transformer/text/toy_corpus.h"
 
 namespace transformer::test {
@@ -39,7 +40,12 @@ void toy_pairs(const Write& write) {
   both("valid", ToyCorpus(60).testing());
 }
 
+void toy_series(const Write& write) { write("prices.csv", write_table(toy_prices(600))); }
+
 const std::vector<ResumeCase> cases{
+    {"forecast", toy_series,
+     split("train forecast --csv prices.csv --preset documents --dropout 0.2 --attention-dropout 0.1 --head-dropout 0.1 --batch-size 32 "
+           "--lr 0.003 --max-epoch 14 --save-interval-updates 5 --threads 2 --average 3")},
     {"translate", toy_pairs,
      split("train translate --source train.en --target train.ko --valid-source valid.en --valid-target valid.ko --vocab-size 400 "
            "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --max-tokens 400 --lr 0.01 --warmup-updates 20 --max-epoch 12 "
