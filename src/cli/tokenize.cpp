@@ -1,12 +1,15 @@
-// transformer tokenize: lines to tokens and back; transformer tokenize train: a tokenizer from text.
+// transformer tokenize: lines to tokens and back, or text to a file of tokens; transformer tokenize train: a tokenizer from text.
 #include <charconv>
 #include <cstdio>
 #include <memory>
 
 #include "cli/flags.h"
 #include "cli/verbs.h"
+#include "transformer/text/documents.h"
+#include "transformer/text/token_row.h"
 #include "transformer/text/tokenizer_pair.h"
 #include "transformer/text/utf8.h"
+#include "transformer/text/vocabulary.h"
 
 namespace transformer::cli {
 namespace {
@@ -18,6 +21,8 @@ struct TokenizeConfig {
   std::string model = {};
   bool ids = false, pieces = false, decode = false, special = true, keep_special = false;
   Side side = Side::source;
+  std::string to_bin = {};
+  Documents documents = Documents::file;
 
   static void visit(auto& self, auto&& field) {
     field("ids", self.ids, "tokens are numbers");
@@ -26,6 +31,8 @@ struct TokenizeConfig {
     field("special", self.special, "put the special tokens that the model wants around a text");
     field("keep_special", self.keep_special, "show special tokens when decoding");
     field("side", self.side, "which tokenizer of a model that has two");
+    field("to_bin", self.to_bin, "write the tokens into this file instead, for 'train lm --bin': of text of any size, line ends included");
+    field("documents", self.documents, "with --to-bin: what a document is; the end-of-text token stands between two");
   }
 };
 
@@ -33,15 +40,18 @@ struct TrainConfig {
   std::vector<std::string> input = {};
   std::string out = "tokenizer.model";
   bool words = false;
+  std::optional<VocabularyKind> vocab = {};
 
   static void visit(auto& self, auto&& field) {
     field("input", self.input, "text files, plain or gzip; - is standard input");
     field("out", self.out, "the file to write");
     field("words", self.words, "a vocabulary of words for text that is tokenised already, instead of a subword model");
+    field("vocab", self.vocab, "a vocabulary for language models, as a tokenizer.json: it keeps every space and line end");
   }
 };
 
 TokenizerPtr open(const TokenizeConfig& config) {
+  if (config.model == "byte" && !std::filesystem::exists(config.model)) return make_vocabulary({}, {.kind = VocabularyKind::bytes});
   if (!std::filesystem::is_directory(config.model) || !has_tokenizers(config.model)) return load_tokenizer(config.model);
   const TokenizerPair pair = load_tokenizers(config.model);
   return config.side == Side::source ? pair.source : pair.target;
@@ -64,9 +74,39 @@ std::vector<std::int32_t> read_tokens(const Tokenizer& tokenizer, const std::str
   return tokens;
 }
 
+// Standard input to a file of tokens, some parts at a time: memory does not grow with the text.
+void tokenize_to_bin(const TokenizeConfig& config, const Tokenizer& tokenizer) {
+  const std::int32_t end = document_token(tokenizer);
+  DocumentReader documents({"-"}, config.documents);
+  TokenFileWriter file(config.to_bin, tokenizer);
+  bool between = false;  // a document has ended, and another may come
+  std::vector<DocumentPart> parts;
+  const auto read = [&] {
+    parts.clear();
+    std::size_t bytes = 0;
+    for (DocumentPart part; bytes < std::size_t{8} << 20 && documents.next(part); bytes += part.text.size()) parts.push_back(part);
+    return !parts.empty();
+  };
+  while (read()) {
+    const std::vector<std::vector<std::int32_t>> encoded = encode(tokenizer, parts);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (between && end >= 0) file.add({&end, 1}, 0);
+      file.add(encoded[i], std::ssize(parts[i].text));
+      between = parts[i].last;
+    }
+  }
+  if (file.size() == 0) fail("standard input", "there is no text");
+  file.finish();
+  fmt::print("{}: {} tokens of a vocabulary of {}\n", config.to_bin, file.size(), tokenizer.size());
+  if (documents.replaced() > 0)
+    fmt::print(stderr, "transformer: {} sequences of bytes that are not UTF-8 became U+FFFD\n", documents.replaced());
+}
+
 void tokenize(const TokenizeConfig& config) {
   if (config.ids && config.pieces) throw CLI::ValidationError("--ids and --pieces exclude each other");
+  if (!config.to_bin.empty() && config.decode) throw CLI::ValidationError("--to-bin and --decode exclude each other");
   const TokenizerPtr tokenizer = open(config);
+  if (!config.to_bin.empty()) return tokenize_to_bin(config, *tokenizer);
   LineReader input("-");
   std::int64_t replaced = 0;
   for (std::string line, out; input.next(line);) {
@@ -85,10 +125,24 @@ void tokenize(const TokenizeConfig& config) {
   if (replaced > 0) fmt::print(stderr, "transformer: {} sequences of bytes that are not UTF-8 became U+FFFD\n", replaced);
 }
 
+TokenizerPtr train_vocabulary(const TrainConfig& config, const SentencePieceOptions& subwords) {
+  DocumentReader text(config.input, Documents::file);
+  const LineSource parts = [&text](std::string& part) {
+    DocumentPart next;
+    const bool more = text.next(next);
+    part = std::move(next.text);
+    return more;
+  };
+  return make_vocabulary(parts,
+                         {.kind = *config.vocab, .vocab_size = subwords.vocab_size, .character_coverage = subwords.character_coverage});
+}
+
 void train(const TrainConfig& config, const SentencePieceOptions& subwords, const WhitespaceOptions& words) {
   if (config.input.empty()) throw CLI::RequiredError("--input");
-  const LineSource lines = read_lines(config.input);
-  const TokenizerPtr tokenizer = config.words ? build_whitespace(lines, words) : train_sentencepiece(lines, subwords);
+  if (config.vocab && config.words) throw CLI::ValidationError("--vocab and --words exclude each other");
+  const TokenizerPtr tokenizer = config.vocab ? train_vocabulary(config, subwords)
+      : config.words                          ? build_whitespace(read_lines(config.input), words)
+                                              : train_sentencepiece(read_lines(config.input), subwords);
   tokenizer->save(config.out);
   fmt::print("{}: {} tokenizer of {} pieces\n", config.out, tokenizer->kind(), tokenizer->size());
 }

@@ -5,6 +5,7 @@
 
 #include "io/gzip_file.h"
 #include "text/characters.h"
+#include "transformer/core/parallel.h"
 #include "transformer/text/lines.h"
 #include "transformer/text/utf8.h"
 
@@ -110,6 +111,14 @@ bool DocumentReader::next(DocumentPart& part) {
     }
   }
   return false;
+}
+
+std::vector<std::vector<std::int32_t>> encode(const Tokenizer& tokenizer, std::span<const DocumentPart> parts, int threads) {
+  std::vector<std::vector<std::int32_t>> ids(parts.size());
+  parallel_for(threads > 0 ? threads : hardware_threads(), std::ssize(parts), 1, [&](std::int64_t from, std::int64_t to) {
+    for (auto i = static_cast<std::size_t>(from); i < static_cast<std::size_t>(to); ++i) ids[i] = tokenizer.encode(parts[i].text);
+  });
+  return ids;
 }
 
 }  // namespace transformer

@@ -6,7 +6,7 @@
 
 #include "text/byte_alphabet.h"
 #include "text/characters.h"
-#include "text/kinds.h"
+#include "text/tokenizer_parts.h"
 #include "transformer/core/error.h"
 #include "transformer/text/utf8.h"
 
@@ -19,33 +19,13 @@ constexpr std::string_view unknown = "<unk>";
 
 // The file around a model; special tokens are those of its vocabulary.
 TokenizerPtr from_parts(json model, const json& pre_tokenizer, const json& decoder,
-                        const std::vector<std::pair<std::string, int>>& special) {
+                        const std::vector<std::pair<std::string_view, int>>& special) {
   json added = json::array();
-  for (const auto& [token, id] : special)
-    added.push_back({{"id", id},
-                     {"content", token},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
+  for (const auto& [token, id] : special) added.push_back(special_part(token, id));
   const json file{{"version", "1.0"},          {"truncation", nullptr}, {"padding", nullptr},
                   {"added_tokens", added},     {"normalizer", nullptr}, {"pre_tokenizer", pre_tokenizer},
                   {"post_processor", nullptr}, {"decoder", decoder},    {"model", std::move(model)}};
   return parse_tokenizer(file.dump(1));
-}
-
-json bpe_model(json vocabulary, json merges, bool byte_fallback, const json& unk) {
-  return {{"type", "BPE"},
-          {"dropout", nullptr},
-          {"unk_token", unk},
-          {"continuing_subword_prefix", nullptr},
-          {"end_of_word_suffix", nullptr},
-          {"fuse_unk", byte_fallback},
-          {"byte_fallback", byte_fallback},
-          {"ignore_merges", false},
-          {"vocab", std::move(vocabulary)},
-          {"merges", std::move(merges)}};
 }
 
 // BPE that has nothing to merge gives each character its token.
@@ -66,8 +46,8 @@ TokenizerPtr characters_of(const LineSource& text) {
   const auto first = static_cast<int>(seen.size());
   vocabulary[std::string(unknown)] = first;
   vocabulary[std::string(end_of_text)] = first + 1;
-  return from_parts(bpe_model(std::move(vocabulary), json::array(), false, unknown), nullptr, {{"type", "Fuse"}},
-                    {{std::string(unknown), first}, {std::string(end_of_text), first + 1}});
+  return from_parts(bpe_part(std::move(vocabulary), json::array(), unknown), nullptr, {{"type", "Fuse"}},
+                    {{unknown, first}, {end_of_text, first + 1}});
 }
 
 TokenizerPtr bytes() {
@@ -79,24 +59,9 @@ TokenizerPtr bytes() {
   }
   vocabulary[std::string(end_of_text)] = 256;
   const json level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}, {"use_regex", false}};
-  return from_parts(bpe_model(std::move(vocabulary), json::array(), false, nullptr), level, level, {{std::string(end_of_text), 256}});
-}
-
-// All pairs of pieces that make a piece, in the order in which the pieces were learned.
-json merges_of(const std::vector<ScoredPiece>& pieces, const json& ids) {
-  json merges = json::array();
-  for (const auto& [piece, score] : pieces) {
-    std::vector<std::array<std::string, 2>> pairs;
-    std::size_t at = 0;
-    next_character(piece, at);
-    for (; at < piece.size(); next_character(piece, at))
-      if (std::array<std::string, 2> pair{piece.substr(0, at), piece.substr(at)}; ids.contains(pair[0]) && ids.contains(pair[1]))
-        pairs.push_back(std::move(pair));
-    const auto order = [&](const std::array<std::string, 2>& pair) { return std::pair(ids[pair[0]].get<int>(), ids[pair[1]].get<int>()); };
-    std::sort(pairs.begin(), pairs.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
-    for (const auto& pair : pairs) merges.push_back(pair);
-  }
-  return merges;
+  json model = bpe_part(std::move(vocabulary), json::array(), unknown);
+  model["unk_token"] = nullptr;
+  return from_parts(std::move(model), level, level, {{end_of_text, 256}});
 }
 
 // SentencePiece learns the pieces. It would drop line ends and rows of spaces when it encodes; the tokenizer.json that is made of its
@@ -146,11 +111,12 @@ TokenizerPtr subwords_of(const LineSource& text, const VocabularyOptions& option
   json model;
   if (bpe) {
     json merges = merges_of(pieces, ids);
-    model = bpe_model(std::move(ids), std::move(merges), true, unknown);
+    model = bpe_part(std::move(ids), std::move(merges), unknown);
+    model["byte_fallback"] = model["fuse_unk"] = true;
   } else {
     model = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", std::move(scored)}, {"byte_fallback", true}};
   }
-  return from_parts(std::move(model), spaces, decoder, {{std::string(unknown), 0}, {std::string(end_of_text), 1}});
+  return from_parts(std::move(model), spaces, decoder, {{unknown, 0}, {end_of_text, 1}});
 }
 
 }  // namespace

@@ -160,8 +160,8 @@ void LanguageTask::read(const std::optional<fs::path>& resumed) {
       part = text.parts[at++].text;
       return true;
     };
-    tokenizer_ = make_vocabulary(parts,
-                                 {.kind = kind.value(), .vocab_size = config_.vocab_size, .character_coverage = config_.character_coverage});
+    tokenizer_ = make_vocabulary(
+        parts, {.kind = kind.value(), .vocab_size = config_.vocab_size, .character_coverage = config_.character_coverage});
   }
   end_ = document_token(*tokenizer_);
   if (config_.document_mask && end_ < 0) fail(where, "document_mask needs a token between documents, but the tokenizer has no end of text");

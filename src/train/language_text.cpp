@@ -7,7 +7,6 @@
 
 #include "text/characters.h"
 #include "transformer/autograd/autograd.h"
-#include "transformer/core/parallel.h"
 
 namespace transformer {
 
@@ -50,10 +49,7 @@ LoadedText split_text(LoadedText& text, double share) {
 }
 
 TokenRow encode_text(const LoadedText& text, const Tokenizer& tokenizer, std::int32_t end, TextReport& report, int threads) {
-  std::vector<std::vector<std::int32_t>> encoded(text.parts.size());
-  parallel_for(threads > 0 ? threads : hardware_threads(), std::ssize(text.parts), 1, [&](std::int64_t from, std::int64_t to) {
-    for (auto i = static_cast<std::size_t>(from); i < static_cast<std::size_t>(to); ++i) encoded[i] = tokenizer.encode(text.parts[i].text);
-  });
+  const std::vector<std::vector<std::int32_t>> encoded = encode(tokenizer, text.parts, threads);
   std::vector<std::int32_t> ids;
   report.invalid_utf8 += text.replaced;
   for (std::size_t i = 0; i < encoded.size(); ++i) {
@@ -72,8 +68,6 @@ TokenRow read_tokens(const std::vector<std::string>& files, Documents documents,
                      TextReport& report, int threads) {
   return encode_text(load_text(files, documents), tokenizer, end, report, threads);
 }
-
-std::int32_t document_token(const Tokenizer& tokenizer) { return tokenizer.eos() >= 0 ? tokenizer.eos() : tokenizer.bos(); }
 
 void WindowBatch::add(const TokenRow& row, std::int64_t begin, std::int64_t size, std::int32_t boundary) {
   std::vector<std::int32_t> window(static_cast<std::size_t>(size) + 1);

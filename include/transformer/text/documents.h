@@ -2,12 +2,12 @@
 // Text files as documents, for language models: every byte of them counts, line ends too.
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "transformer/io/config.h"
+#include "transformer/text/tokenizer.h"
 
 namespace transformer {
 
@@ -49,5 +49,8 @@ class DocumentReader {
   std::unique_ptr<Source> source_;  // of files_[at_], when it is open
   std::int64_t replaced_ = 0;
 };
+
+// The ids of each part, computed by several threads (0: all that the machine offers).
+std::vector<std::vector<std::int32_t>> encode(const Tokenizer& tokenizer, std::span<const DocumentPart> parts, int threads = 0);
 
 }  // namespace transformer

@@ -2,7 +2,7 @@
 // Vocabularies for language models. What is tokenised with them and decoded again is the same text, with every space and line end.
 // They are tokenizer.json files, which Hugging Face opens too.
 //
-//   TokenizerPtr letters = make_vocabulary(read_lines({"poems.txt"}), {.vocab = VocabularyKind::characters});
+//   TokenizerPtr letters = make_vocabulary(read_lines({"poems.txt"}), {.kind = VocabularyKind::characters});
 //   letters->save("tokenizer.json");
 
 #include <cstdint>
@@ -33,6 +33,8 @@ struct VocabularyOptions {
 
 // The token between two documents.
 inline constexpr std::string_view end_of_text = "<|endoftext|>";
+// The same of any tokenizer: its end of text, or its beginning, or -1.
+inline std::int32_t document_token(const Tokenizer& tokenizer) { return tokenizer.eos() >= 0 ? tokenizer.eos() : tokenizer.bos(); }
 
 // Learns from the text, given in pieces of any size; for bytes it is not read. Each has end_of_text and, but for bytes, <unk>. Error
 // when there is no text, or the vocabulary is too small for it.

@@ -122,8 +122,6 @@ TextScore score_tokens(Context& ctx, const TextModel& model, const TokenRow& tok
 // The tokens of text files, in memory, and what was read. The end token, where there is one (not -1), stands between documents.
 TokenRow read_tokens(const std::vector<std::string>& files, Documents documents, const Tokenizer& tokenizer, std::int32_t end,
                      TextReport& report, int threads = 0);
-// The token that stands between documents: the tokenizer's end of text, or its beginning, or -1.
-std::int32_t document_token(const Tokenizer& tokenizer);
 
 class LanguageTask : public ModelTask {
  public:
