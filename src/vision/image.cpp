@@ -128,11 +128,11 @@ void check_image_header(const std::filesystem::path& path) {
     const std::string bytes = next(4);  // of a segment: marker, length
     const Bytes segment(bytes);
     const std::size_t marker = segment[1], length = segment.two(2);
-    if (bytes.size() == 4 && segment[0] == 0xFF && marker == 0xFF) {  // padding
+    if (bytes.size() == 4 && (segment[0] != 0xFF || marker == 0xFF)) {  // padding, or what decoders step over
       file.seekg(-3, std::ios::cur);
       continue;
     }
-    if (bytes.size() < 4 || segment[0] != 0xFF || length < 2) break;
+    if (bytes.size() < 4 || length < 2) break;
     if (marker >= 0xC0 && marker <= 0xC2) {
       const std::string frame = next(5);
       if (frame.size() < 5) break;

@@ -9,8 +9,10 @@
 #include <thread>
 
 #include "cli/training.h"
+#include "support/toy_images.h"
 #include "transformer/series/toy_prices.h"
 #include "transformer/text/toy_corpus.h"
+#include "transformer/text/toy_languages.h"
 
 namespace transformer::test {
 namespace {
@@ -40,12 +42,42 @@ void toy_pairs(const Write& write) {
   both("valid", ToyCorpus(60).testing());
 }
 
+void toy_text(const Write& write) {
+  std::string text;
+  for (const ToyPair& p : ToyCorpus(300).training()) text += p.source + ".\n";
+  write("text", text);
+}
+
+void toy_images(const Write& write) { write_idx(write, ToyImages(240), ToyImages(60, 2)); }
+
 void toy_series(const Write& write) { write("prices.csv", write_table(toy_prices(600))); }
 
+void toy_languages(const Write& write) {
+  std::string brackets, songs;
+  for (const BracketText& t : bracket_texts(400)) brackets += t.text + (t.balanced ? "\tyes\n" : "\tno\n");
+  for (const std::string& song : song_texts(300)) songs += song + "\n";
+  write("train.tsv", brackets), write("songs", songs);
+}
+
 const std::vector<ResumeCase> cases{
+    {"classify", toy_languages,
+     split("train classify --data train.tsv --valid train.tsv --subwords whitespace --class-weights 1,2 --max-length 64 --max-tokens 400 "
+           "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 8 "
+           "--save-interval-updates 5 --threads 2 --average 3")},
     {"forecast", toy_series,
      split("train forecast --csv prices.csv --preset documents --dropout 0.2 --attention-dropout 0.1 --head-dropout 0.1 --batch-size 32 "
            "--lr 0.003 --max-epoch 14 --save-interval-updates 5 --threads 2 --average 3")},
+    {"image", toy_images,
+     split("train image --idx . --patch-size 2 --d-model 32 --num-heads 2 --num-layers 2 --d-ff 64 --dropout 0.1 --stochastic-depth 0.2 "
+           "--flip --crop-padding 1 --randaugment 1,3 --random-erasing 0.2 --mixup 0.4 --cutmix 1 --batch-size 16 --lr 0.005 "
+           "--warmup-updates 10 --max-epoch 10 --save-interval-updates 5 --threads 2 --average 3")},
+    {"lm", toy_text,
+     split("train lm --text text --d-model 32 --num-heads 2 --num-layers 2 --context 32 --batch-size 8 --dropout 0.1 --windows shuffled "
+           "--lr 0.01 --warmup-updates 10 --max-epoch 3 --validate-interval-updates 40 --save-interval-updates 7 --threads 2 --average 3")},
+    {"mlm", toy_languages,
+     split("train mlm --text songs --valid-text songs --subwords bpe --vocab-size 80 --whole-word --max-length 64 --max-tokens 600 "
+           "--arch roberta --d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 5 "
+           "--save-interval-updates 5 --threads 2 --average 3")},
     {"translate", toy_pairs,
      split("train translate --source train.en --target train.ko --valid-source valid.en --valid-target valid.ko --vocab-size 400 "
            "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --max-tokens 400 --lr 0.01 --warmup-updates 20 --max-epoch 12 "

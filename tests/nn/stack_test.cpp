@@ -78,6 +78,31 @@ TEST(Stack, TraceHoldsHiddenStatesAndWeights) {
   EXPECT_EQ(trace.cross_attentions[0].shape().str(), "[2, 3, 3, 5]");
 }
 
+// The first layer keeps all; the last one drops most, and gives for most samples what it was given.
+TEST(Stack, StochasticDepthGrowsWithTheLayers) {
+  Context ctx;
+  StackConfig config = small();
+  config.layers = 3;
+  config.drop_path = 0.8F;
+  const Stack stack = make(ctx, config);
+  EXPECT_EQ(stack.layers[0].drop_path, 0.0F);
+  EXPECT_EQ(stack.layers[1].drop_path, 0.4F);
+  EXPECT_EQ(stack.layers[2].drop_path, 0.8F);
+  const Sequences sequences = Sequences::uniform(50, 2);
+  const Tensor x = random_normal(ctx, {100, 12});
+  const auto last = [&] {
+    StackTrace trace;
+    const Tensor y = stack(ctx, {.x = x, .sequences = sequences}, &trace);
+    const std::vector<double> in = detail::to_double(trace.hidden_states[2]), out = detail::to_double(y);
+    int same = 0;
+    for (std::size_t i = 0; i < 50; ++i) same += std::equal(&in[i * 24], &in[i * 24] + 24, &out[i * 24]) ? 1 : 0;
+    return same;
+  };
+  EXPECT_EQ(last(), 0);
+  ctx.set_training(true);
+  EXPECT_NEAR(last(), 50 * 0.8 * 0.8, 12);  // both of its sublayers are left out
+}
+
 TEST(Stack, RefusesWhatCannotBe) {
   auto refuses = [](auto change, std::vector<std::string> parts) {
     StackConfig config = small();

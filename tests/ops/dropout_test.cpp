@@ -78,6 +78,35 @@ TEST(Dropout, EveryCallDrawsAnotherMaskAndStepsRepeat) {
   EXPECT_EQ(dropout(ctx, x, 0.5F).to_vector<float>(), first);
 }
 
+// A sequence stays as a whole, scaled, or goes as a whole; its gradient alike.
+TEST(Dropout, WholeSequences) {
+  for (DType dtype : {DType::float32, DType::bfloat16})
+    for (const bool uniform : {true, false}) {
+      Context ctx({.seed = 3});
+      std::vector<std::int64_t> lengths;
+      for (std::int64_t i = 0; i < 200; ++i) lengths.push_back(uniform ? 3 : i % 4);
+      const Sequences sequences(lengths);
+      Tensor x = ones(ctx, {sequences.total(), 5}, dtype);
+      EXPECT_TRUE(drop_sequences(ctx, x, sequences, 0.5F).same_memory(x));
+      ctx.set_training(true);
+      require_grad(x);
+      const Tensor y = drop_sequences(ctx, x, sequences, 0.5F);
+      const std::vector<double> values = detail::to_double(y);
+      int kept = 0;
+      for (std::int64_t i = 0; i < 200; ++i)
+        for (std::int64_t j = sequences.begin(i) * 5; j < (sequences.begin(i) + sequences.length(i)) * 5; ++j) {
+          const double first = values[static_cast<std::size_t>(sequences.begin(i) * 5)], value = values[static_cast<std::size_t>(j)];
+          EXPECT_TRUE(value == 0.0 || value == 2.0);
+          EXPECT_EQ(value, first);
+          kept += j == sequences.begin(i) * 5 && value == 2.0 ? 1 : 0;
+        }
+      EXPECT_NEAR(kept, uniform ? 100 : 75, 20);
+      backward(ctx, y, ones(ctx, y.shape(), dtype));
+      expect_near(gradient(x), values, 0.0);
+      expect_error([&] { drop_sequences(ctx, x, Sequences::uniform(1, 2), 0.5F); }, {"drop_sequences", "2 tokens"});
+    }
+}
+
 TEST(Dropout, RefusesOtherProbabilities) {
   Context ctx;
   const Tensor x = ones(ctx, {2});

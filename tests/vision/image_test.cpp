@@ -172,6 +172,53 @@ TEST(Image, DamagedFilesAreErrors) {
   }
 }
 
+TEST(Image, WritesPng) {
+  for (const std::int64_t channels : {1, 3}) {
+    const Image image = with_channels(pattern(5, 7), channels);
+    const Image back = decode_image(encode_png(image), "back.png");
+    EXPECT_EQ(with_channels(back, channels).pixels, image.pixels);
+  }
+  expect_error([] { encode_png({.height = 2, .width = 2, .channels = 3, .pixels = {1}}); }, {"encode_png", "2 x 2"});
+}
+
+// As Pillow's convert("L"), where (10, 200, 90) gives 131, and convert("RGB").
+TEST(Image, ChangesTheChannels) {
+  const Image colours{.height = 1, .width = 2, .channels = 3, .pixels = {10, 200, 90, 77, 77, 77}};
+  const Image grey = with_channels(colours, 1);
+  EXPECT_EQ(grey.pixels, (std::vector<std::uint8_t>{131, 77}));
+  EXPECT_EQ(with_channels(grey, 3).pixels, (std::vector<std::uint8_t>{131, 131, 131, 77, 77, 77}));
+  expect_error([&] { with_channels(colours, 2); }, {"2"});
+}
+
+TEST(Image, LooksAtHeaders) {
+  const TemporaryFolder folder;
+  auto check = [&](const std::string& content) {
+    std::ofstream(folder / "x", std::ios::binary) << content;
+    check_image_header(folder / "x");
+  };
+  EXPECT_NO_THROW(check(png));
+  EXPECT_NO_THROW(check(jpeg));
+  EXPECT_NO_THROW(check(png.substr(0, 40)));  // the rest is not looked at
+  for (const std::string& wrong : {std::string(), std::string("GIF89a.........................."), png.substr(0, 20), jpeg.substr(0, 60)})
+    expect_error([&] { check(wrong); }, {"PNG or JPEG"});
+  std::string vast = png;
+  vast[16] = 0x7f;
+  expect_error([&] { check(vast); }, {"on a side"});
+  expect_error([&] { check_image_header(folder.path()); }, {folder.path().string()});
+  // Whatever can be decoded has a header; and nothing hangs.
+  const RandomStream random{3, 0, 0};
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    std::string changed = i % 2 == 0 ? png : jpeg;
+    changed[random.bits(2 * i) % changed.size()] = static_cast<char>(random.bits(2 * i + 1));
+    try {
+      static_cast<void>(decode_image(changed, "changed"));
+    } catch (const Error&) {
+      continue;
+    }
+    EXPECT_NO_THROW(check(changed)) << i;
+  }
+}
+
 TEST(Image, Errors) {
   expect_error([] { resize(pattern(2, 2), 0, 3, Resample::bilinear); }, {"resize", "0 x 3"});
   expect_error([] { resize(Image{}, 2, 3, Resample::bilinear); }, {"resize", "empty"});

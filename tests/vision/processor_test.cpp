@@ -91,6 +91,29 @@ TEST(ImageProcessor, RefusesByName) {
   expect_error([&] { ImageProcessor::load(folder.path()); }, {folder.path().string(), "do_pad"});
 }
 
+TEST(ImageProcessor, OneNumberIsForGreyImages) {
+  Context ctx;
+  const auto processor = ImageProcessor::from_json({{"do_resize", false}, {"image_mean", {0.2}}, {"image_std", {0.5}}});
+  const Image image{.height = 1, .width = 2, .channels = 1, .pixels = {0, 255}};
+  const Tensor values = processor(ctx, {image});
+  EXPECT_EQ(values.shape().str(), "[1, 1, 1, 2]");
+  expect_near(values, {-0.4, 1.6}, 1e-6);
+  expect_near(processor(ctx, {with_channels(image, 3)}), {-0.4, 1.6}, 1e-6);  // read from a file it has three channels
+  expect_error([] { ImageProcessor::from_json({{"image_mean", {0.2}}}); }, {"image_mean has 1", "image_std 3"});
+}
+
+TEST(ImageProcessor, IsReadAsItWasWritten) {
+  const ImageProcessor made(
+      {.resize = ImageProcessorConfig::Size{28, 30}, .resample = Resample::bicubic, .mean = {0.286F}, .deviation = {0.353F}});
+  const ImageProcessor read = ImageProcessor::from_json(made.to_json());
+  EXPECT_EQ(read.to_json(), made.to_json());
+  EXPECT_EQ(read.config().mean, made.config().mean);
+  EXPECT_EQ(read.size(), (std::pair<std::int64_t, std::int64_t>{28, 30}));
+  const auto cropped = ImageProcessor::from_json({{"size", {{"shortest_edge", 40}}}, {"do_center_crop", true}, {"crop_size", 32}});
+  EXPECT_EQ(ImageProcessor::from_json(cropped.to_json()).to_json(), cropped.to_json());
+  EXPECT_FALSE(ImageProcessor::from_json({{"size", {{"shortest_edge", 40}}}}).size());
+}
+
 TEST(ImageProcessor, OneBatchHasOneSize) {
   Context ctx;
   const auto processor = ImageProcessor::from_json({{"do_resize", false}});
