@@ -188,6 +188,7 @@ std::vector<std::string> chat_seeds() {
 std::vector<std::string> processor_seeds() { return with_own("processor", {}); }
 
 std::vector<std::string> image_seeds() { return with_own("image", {}); }
+std::vector<std::string> idx_seeds() { return with_own("idx", {}); }
 
 std::vector<std::pair<std::string, std::string>> split_files(std::string_view input) {
   constexpr std::string_view mark = "=== ";

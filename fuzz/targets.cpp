@@ -16,6 +16,7 @@
 #include "transformer/text/chat_template.h"
 #include "transformer/text/tokenizer.h"
 #include "transformer/text/utf8.h"
+#include "transformer/vision/dataset.h"
 #include "transformer/vision/processor.h"
 
 namespace transformer::fuzz {
@@ -219,6 +220,18 @@ int fuzz_image(const std::uint8_t* data, std::size_t size) {
   });
 }
 
+int fuzz_idx(const std::uint8_t* data, std::size_t size) {
+  static const Scratch scratch;
+  static const fs::path labels = scratch.write("train-labels-idx1-ubyte", std::string_view("\0\0\x08\x01\0\0\0\x03\0\x01\x02", 11));
+  return guarded([&] {
+    scratch.write("train-images-idx3-ubyte", text_of(data, size));
+    const auto images = open_images({.idx = scratch.path().string()}, ImageSplit::train);
+    const ImageDataset::Extent extent = images->extent();
+    for (std::int64_t i = 0; i < images->size(); ++i)
+      if (std::ssize(images->image(i).pixels) != extent.height * extent.width) broken("pixels are missing");
+  });
+}
+
 const std::vector<Target>& targets() {
   static const std::vector<Target> all{
       {"safetensors", fuzz_safetensors, safetensors_seeds, Format::safetensors},
@@ -232,6 +245,7 @@ const std::vector<Target>& targets() {
       {"processor", fuzz_processor, processor_seeds},
       // A byte of PNG may be 1032 of pixels with one bit each.
       {"image", fuzz_image, image_seeds, Format::binary, std::size_t{16} << 20, 80'000},
+      {"idx", fuzz_idx, idx_seeds, Format::binary, std::size_t{16} << 20, 4'000},
   };
   return all;
 }

@@ -5,6 +5,7 @@
 #include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
 #include "transformer/core/tensor.h"          // Tensor
 #include "transformer/explain/picture.h"      // pictures of attention
+#include "transformer/explain/rollout.h"      // where in an image an answer comes from
 #include "transformer/generate/classifier.h"  // labels of texts and images
 #include "transformer/generate/embedder.h"    // vectors of texts
 #include "transformer/generate/generate.h"    // generate: text that goes on from prompts, drawn or searched
@@ -43,6 +44,7 @@
 #include "transformer/text/chat_template.h"  // a conversation as a chat model reads it
 #include "transformer/text/chrf.h"
 #include "transformer/text/tokenizer.h"     // text to tokens and back
+#include "transformer/train/image.h"        // training a classifier of images
 #include "transformer/train/metrics_log.h"  // metrics.jsonl, metrics.csv, TensorBoard
 #include "transformer/train/model_task.h"   // a task that trains one of the models
 #include "transformer/train/optimizer.h"    // Adam, AdamW, clipping
@@ -50,4 +52,6 @@
 #include "transformer/train/schedule.h"     // learning rates
 #include "transformer/train/trainer.h"      // Trainer: one loop for every Task
 #include "transformer/train/translate.h"    // training a translator from parallel text
+#include "transformer/vision/augment.h"     // changes of training images
+#include "transformer/vision/dataset.h"     // labelled images: folders by class, IDX, CIFAR
 #include "transformer/vision/processor.h"   // images: files, resizing, preprocessor_config.json
