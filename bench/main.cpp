@@ -161,7 +161,10 @@ int main(int argc, char** argv) try {
   if (argc > 1 && std::strcmp(argv[1], "task") == 0) {
     TaskOptions o{.task = argc > 2 ? argv[2] : "", .threads = hardware_threads()};
     parse(argc, argv, 3,
-          {{"--text", &o.text},
+          {{"--text", &o.data},
+           {"--data", &o.data},
+           {"--idx", &o.data},
+           {"--csv", &o.data},
            {"--updates", &o.updates},
            {"--rounds", &o.rounds},
            {"--threads", &o.threads},

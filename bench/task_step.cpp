@@ -5,6 +5,7 @@
 
 #include "measure.h"
 #include "peers.h"
+#include "transformer/io/safetensors.h"
 #include "transformer/text/prefetch.h"
 #include "transformer/train/schedule.h"
 
@@ -18,21 +19,13 @@ constexpr float peak_lr = 1e-3F, clip_norm = 1.0F;
 constexpr AdamOptions adam{.beta1 = 0.9F, .beta2 = 0.99F, .eps = 1e-8F, .weight_decay = 0.1F};
 constexpr std::int64_t warmup = 100;
 
-// A task in a context of its own, with the batches of its first epoch planned.
-struct Ours {
-  Context ctx;
-  std::unique_ptr<ModelTask> task;
-  std::int64_t batches;
-
-  Ours(const TaskOptions& options, DType precision)
-      : ctx({.threads = options.threads, .seed = 1, .precision = precision}), task(make_task(ctx, options)), batches(task->plan(0)) {}
+struct Setting {
+  TaskOptions options;
+  std::string data;        // what is trained on
+  std::int64_t count = 0;  // batches of a round, or updates of the whole
+  double samples = 0.0;    // of a round: tokens, images …
+  std::string arguments;   // of the peer
 };
-
-double samples_of(const std::vector<Batch>& batches) {
-  double samples = 0.0;
-  for (const Batch& batch : batches) samples += static_cast<double>(batch.tokens);
-  return samples;
-}
 
 struct Rounds {
   std::vector<double> seconds;     // of each round
@@ -40,29 +33,29 @@ struct Rounds {
 };
 
 // Passes over the first `count` batches, which the background thread makes anew each time.
-void measure(const TaskOptions& options, DType precision, std::int64_t count, Rounds& rounds) {
-  Ours ours(options, precision);
+void measure(const Setting& s, DType precision, Rounds& rounds) {
+  BenchTask ours(s.options, s.data, precision);
   TaskStep step(ours.ctx, *ours.task, adam);
-  Prefetcher<Batch> batches([&](std::int64_t i) { return ours.task->prepare(i % count); }, 0, count * (options.rounds + 1));
-  for (int round = 0; round <= options.rounds; ++round) {
+  Prefetcher<Batch> batches([&](std::int64_t i) { return ours.task->prepare(i % s.count); }, 0, s.count * (s.options.rounds + 1));
+  for (int round = 0; round <= s.options.rounds; ++round) {
     double loss = 0.0;
     const double begin = seconds();
-    for (std::int64_t i = 0; i < count; ++i) loss += step.run(*batches.next(), peak_lr);
+    for (std::int64_t i = 0; i < s.count; ++i) loss += step.run(*batches.next(), peak_lr);
     if (round > 0) rounds.seconds.push_back(seconds() - begin);
-    (round == 0 ? rounds.first : rounds.last) = loss / static_cast<double>(count);
+    (round == 0 ? rounds.first : rounds.last) = loss / static_cast<double>(s.count);
   }
   if (!(rounds.last < rounds.first))
-    fail("bench", "the loss of {} batches went from {} to {}: this is not training", count, rounds.first, rounds.last);
+    fail("bench", "the loss of {} batches went from {} to {}: this is not training", s.count, rounds.first, rounds.last);
 }
 
 // Seconds of a whole training, validation not among them; and what it measures at the end.
-std::pair<double, Metrics> train_whole(const TaskOptions& options, DType precision, std::int64_t updates) {
-  Ours ours(options, precision);
+std::pair<double, Metrics> train_whole(const Setting& s, DType precision) {
+  BenchTask ours(s.options, s.data, precision);
   TaskStep step(ours.ctx, *ours.task, adam);
-  const Schedule schedule{.kind = Schedule::Kind::cosine, .peak = peak_lr, .warmup = warmup, .total = updates, .floor = 0.1F * peak_lr};
+  const Schedule schedule{.kind = Schedule::Kind::cosine, .peak = peak_lr, .warmup = warmup, .total = s.count, .floor = 0.1F * peak_lr};
   const double begin = seconds();
-  for (std::int64_t done = 0, epoch = 0; done < updates; ++epoch) {
-    const std::int64_t count = std::min(updates - done, epoch == 0 ? ours.batches : ours.task->plan(epoch));
+  for (std::int64_t done = 0, epoch = 0; done < s.count; ++epoch) {
+    const std::int64_t count = std::min(s.count - done, epoch == 0 ? ours.batches : ours.task->plan(epoch));
     Prefetcher<Batch> batches([&](std::int64_t i) { return ours.task->prepare(i); }, 0, count);
     while (const auto batch = batches.next()) step.run(*batch, schedule(++done));
   }
@@ -72,32 +65,27 @@ std::pair<double, Metrics> train_whole(const TaskOptions& options, DType precisi
   return {taken, ours.task->validate(ours.ctx)};
 }
 
-// config.json with every dropout at 0.
-json without_dropout(const json& config) {
-  json changes = json::object();
-  for (const auto& [key, value] : config.items())
-    if (key.find("drop") != std::string::npos && value.is_number_float()) changes[key] = 0.0;
-  return changes;
+// The batches as bench/peers/torch_task.py reads them: "0.input_ids", "0.labels", "1.input_ids" …
+void write_batches(const Setting& s, std::int64_t count, const std::filesystem::path& path) {
+  BenchTask ours(s.options, s.data, DType::float32);
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (std::int64_t i = 0; i < count; ++i)
+    for (auto& [name, tensor] : to_tensors(ours.ctx, ours.padded(i))) tensors.emplace_back(fmt::format("{}.{}", i, name), tensor);
+  save_safetensors(path, tensors);
 }
 
 // Both sides compute the same: the loss of a batch and the norm of its gradient, in float32 without dropout.
-void check_peer(const TaskOptions& options, const std::string& arguments, const std::filesystem::path& folder, const Batch& batch) {
-  Context ctx({.threads = options.threads, .seed = 1});
-  ctx.set_training(true);
-  const json config = make_task(ctx, options)->model().config();
-  const auto model = load_model(ctx, folder, {.changes = without_dropout(config)});
-  Adam optimizer(ctx, model->parameters());
-  const Tensor loss = model->run(ctx, to_tensors(ctx, *std::any_cast<HostTensors>(&batch.content)), {.logits = false}).at("loss");
-  const double ours = loss.item();
-  backward(ctx, loss);
-  const double norm = optimizer.step(ctx, 0.0F);
-  const json theirs = run_peer("torch_task.py", arguments + " --check").front();
+void check_peer(const Setting& s) {
+  BenchTask ours(s.options, s.data, DType::float32, false);
+  TaskStep step(ours.ctx, *ours.task, adam);
+  const double loss = step.run(ours.task->prepare(0), 0.0F), norm = step.gradient_norm();
+  const json theirs = run_peer("torch_task.py", s.arguments + " --check").front();
   const auto differ = [](double a, double b, double tolerance) { return !(std::abs(a - b) <= tolerance * std::max(1.0, std::abs(b))); };
   const double loss_there = theirs.at("loss"), norm_there = theirs.at("gradient_norm");
-  if (differ(ours, loss_there, 1e-4) || differ(norm, norm_there, 1e-3))
-    fail("bench", "the two sides compute different things: loss {} here and {} there, norm of the gradient {} and {}", ours, loss_there,
+  if (differ(loss, loss_there, 1e-4) || differ(norm, norm_there, 1e-3))
+    fail("bench", "the two sides compute different things: loss {} here and {} there, norm of the gradient {} and {}", loss, loss_there,
          norm, norm_there);
-  std::printf("The same batch on both sides: loss %.6f and %.6f, norm of the gradient %.6f and %.6f\n\n", ours, loss_there, norm,
+  std::printf("The same batch on both sides: loss %.6f and %.6f, norm of the gradient %.6f and %.6f\n\n", loss, loss_there, norm,
               norm_there);
 }
 
@@ -115,36 +103,35 @@ void print_peers(std::vector<json>& peers, const std::string& dtype, const char*
 }
 
 // Figures of one precision: rounds over the same batches, ours before and after the peer's so that all see the same machine.
-json rounds_bench(const TaskOptions& options, const std::string& arguments, DType dtype, const std::vector<Batch>& batches) {
+json rounds_bench(const Setting& s, DType dtype) {
   const std::string name(name_of(dtype));
-  const auto count = static_cast<std::int64_t>(batches.size());
-  const double samples = samples_of(batches);
   Rounds rounds;
-  measure(options, dtype, count, rounds);
+  measure(s, dtype, rounds);
   std::vector<json> peers;
   if (peers_enabled()) {
-    peers = run_peer("torch_task.py", fmt::format("{} --dtypes {} --rounds {}", arguments, name, options.rounds));
-    measure(options, dtype, count, rounds);
+    peers = run_peer("torch_task.py", fmt::format("{} --dtypes {} --rounds {}", s.arguments, name, s.options.rounds));
+    measure(s, dtype, rounds);
   }
-  const double ms = 1e3 * median(rounds.seconds) / static_cast<double>(count), per_ms = samples / static_cast<double>(count);
-  print_row("ours", name, ms, 1e3 * per_ms / ms);
-  print_peers(peers, name, "ms_per_update", ms, 1e3 * per_ms);
-  return {{"ms_per_update", ms}, {"per_s", 1e3 * per_ms / ms}, {"first_loss", rounds.first}, {"last_loss", rounds.last}, {"peers", peers}};
+  const double ms = 1e3 * median(rounds.seconds) / static_cast<double>(s.count), work = 1e3 * s.samples / static_cast<double>(s.count);
+  print_row("ours", name, ms, work / ms);
+  print_peers(peers, name, "ms_per_update", ms, work);
+  return {{"ms_per_update", ms}, {"per_s", work / ms}, {"first_loss", rounds.first}, {"last_loss", rounds.last}, {"peers", peers}};
 }
 
 // The same of one training from the first update to the last.
-json whole_bench(const TaskOptions& options, const std::string& arguments, DType dtype, std::int64_t updates) {
+json whole_bench(const Setting& s, DType dtype) {
   const std::string name(name_of(dtype));
-  auto [taken, measured] = train_whole(options, dtype, updates);
+  const auto [before, measured] = train_whole(s, dtype);
   std::vector<json> peers;
+  double taken = before;
   if (peers_enabled()) {
     peers = run_peer("torch_task.py",
-                     fmt::format("{} --dtypes {} --text '{}' --updates {} --warmup {}", arguments, name, options.text, updates, warmup));
-    taken = 0.5 * (taken + train_whole(options, dtype, updates).first);
+                     fmt::format("{} --dtypes {} --text '{}' --updates {} --warmup {}", s.arguments, name, s.data, s.count, warmup));
+    taken = 0.5 * (before + train_whole(s, dtype).first);
   }
-  print_row("ours", name, taken, static_cast<double>(updates) / taken, "validation " + describe(measured));
-  print_peers(peers, name, "seconds", taken, static_cast<double>(updates));
-  return {{"seconds", taken}, {"validation", describe(measured)}, {"peers", peers}};
+  print_row("ours", name, taken, static_cast<double>(s.count) / taken, "validation: " + describe(measured));
+  print_peers(peers, name, "seconds", taken, static_cast<double>(s.count));
+  return {{"seconds", taken}, {"validation", measured}, {"peers", peers}};
 }
 
 }  // namespace
@@ -158,49 +145,42 @@ float TaskStep::run(const Batch& batch, float lr) {
   const Tensor loss = task_.loss(ctx_, batch);
   const float value = loss.item();
   backward(ctx_, loss);
-  adam_.step(ctx_, lr, clip_norm);
+  gradient_norm_ = adam_.step(ctx_, lr, clip_norm);
   adam_.zero_gradients();
   return value;
 }
 
 void task_bench(const TaskOptions& options) {
-  const BenchTask about = describe_task(options.task);
-  const std::int64_t updates = options.updates > 0 ? options.updates : options.whole ? 2000 : about.updates;
+  const TaskKind& kind = kind_of(options.task);
   if (options.rounds < 1) fail("bench", "{} rounds: expected at least one", options.rounds);
-  if (options.whole && (options.task != "lm" || options.text.empty())) fail("bench", "--whole is for the task lm, and needs --text FILE");
-
-  // The weights that both sides begin with, and the batches.
+  if (options.whole && options.task != "lm") fail("bench", "--whole is for the task lm");
   const TemporaryFolder folder;
-  std::vector<Batch> batches;
-  {
-    Ours ours(options, DType::float32);
-    for (std::int64_t i = 0; i < std::min<std::int64_t>(options.whole ? 1 : updates, ours.batches); ++i)
-      batches.push_back(ours.task->prepare(i));
-    if (batches.empty()) fail("bench", "there is no data: the epoch has no batches");
+  Setting s{.options = options, .data = options.data};
+  if (s.data.empty()) s.data = folder.path() / kind.data, kind.make_data(s.data);
+  s.count = options.updates > 0 ? options.updates : options.whole ? 2000 : kind.updates;
+
+  {  // the weights that both sides begin with, and the size of the batches
+    BenchTask ours(options, s.data, DType::float32);
+    if (!options.whole) s.count = std::min(s.count, ours.batches);
+    for (std::int64_t i = 0; i < s.count && !options.whole; ++i) s.samples += static_cast<double>(ours.task->prepare(i).tokens);
     ours.task->save(folder.path());
   }
-  const auto batches_path = folder.path() / "batches.safetensors";
-  std::printf("Training: %s, %d threads\n\n", std::string(about.title).c_str(), options.threads);
-  const double samples = samples_of(batches);
-  const std::string arguments = fmt::format(
-      "--model '{}' --batches '{}' --threads {} --modes {} --samples {} --lr {} --beta2 {} --weight-decay {}", folder.path().string(),
-      batches_path.string(), options.threads, options.peer_modes, samples, peak_lr, adam.beta2, adam.weight_decay);
+  std::printf("Training: %s; %d threads\n\n", std::string(kind.title).c_str(), options.threads);
+  const std::filesystem::path batches = folder.path() / "batches.safetensors";
+  s.arguments = fmt::format("--model '{}' --batches '{}' --threads {} --modes {} --samples {} --lr {} --beta2 {} --weight-decay {}",
+                            folder.path().string(), batches.string(), options.threads, options.peer_modes, s.samples, peak_lr, adam.beta2,
+                            adam.weight_decay);
   if (peers_enabled()) {
-    write_batches(batches, batches_path);
-    check_peer(options, arguments, folder.path(), batches.front());
+    write_batches(s, options.whole ? 1 : s.count, batches);
+    check_peer(s);
   }
 
   std::printf("%-34s %-9s %12s %12s\n", "", "precision", options.whole ? "seconds" : "ms/update",
-              options.whole ? "updates/s" : fmt::format("{}/s", about.units).c_str());
-  json report{{"task", options.task},
-              {"threads", options.threads},
-              {"units", about.units},
-              {"samples", samples},
-              {"updates", options.whole ? updates : static_cast<std::int64_t>(batches.size())},
-              {"build", TRANSFORMER_BUILD_TYPE}};
+              options.whole ? "updates/s" : fmt::format("{}/s", kind.units).c_str());
+  json report{{"task", options.task}, {"threads", options.threads}, {"units", kind.units},
+              {"samples", s.samples}, {"updates", s.count},         {"build", TRANSFORMER_BUILD_TYPE}};
   for (const DType dtype : {DType::float32, DType::bfloat16})
-    report[std::string(name_of(dtype))] = options.whole ? whole_bench(options, arguments, dtype, updates)
-                                                        : rounds_bench(options, arguments, dtype, batches);
+    report[std::string(name_of(dtype))] = options.whole ? whole_bench(s, dtype) : rounds_bench(s, dtype);
   print_peers_hint();
   print_report(report, options.json);
 }

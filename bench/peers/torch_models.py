@@ -122,9 +122,7 @@ class Gpt2(Family):
         self.p = c.get("embd_pdrop", 0.1)
 
     def prepare(self, batch):
-        """The label of a place is that of the next one, so the last has none."""
-        ids, labels = batch["input_ids"], batch["labels"]
-        return ids, F.pad(labels[:, 1:], (0, 1), value=-100).flatten()
+        return batch["input_ids"], batch["targets"]  # [texts, tokens]; [texts · tokens]: what follows each of them
 
     def forward(self, ids, targets):
         x = dropout(self.tokens(ids) + self.positions.weight[: ids.shape[1]], self.p, self.training)
@@ -213,16 +211,16 @@ class Vit(Family):
         self.norm, self.classifier = nn.LayerNorm(d, eps=eps), nn.Linear(d, len(c["id2label"]))
 
     def prepare(self, batch):
-        return batch["pixel_values"], batch["labels"]  # classes, or the weight of every class
+        return batch["pixel_values"], batch["labels"], float(batch.get("label_smoothing", 0.0))
 
-    def forward(self, images, labels):
+    def forward(self, images, labels, smoothing: float):
         p = self.patch
         x = images.unflatten(3, (-1, p)).unflatten(2, (-1, p)).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
         x = torch.cat((self.cls.expand(len(x), -1, -1), self.patches(x)), 1) + self.positions
         x = dropout(x, self.p, self.training)
         for layer in self.layers:
             x = layer(x)
-        return F.cross_entropy(self.classifier(self.norm(x[:, 0])), labels)
+        return F.cross_entropy(self.classifier(self.norm(x[:, 0])), labels, label_smoothing=smoothing)
 
 
 class PatchTst(Family):
