@@ -13,6 +13,7 @@
 #include "transformer/io/json.h"
 #include "transformer/io/toml.h"
 #include "transformer/models/model.h"
+#include "transformer/series/table.h"
 #include "transformer/text/chat_template.h"
 #include "transformer/text/tokenizer.h"
 #include "transformer/text/utf8.h"
@@ -232,6 +233,25 @@ int fuzz_idx(const std::uint8_t* data, std::size_t size) {
   });
 }
 
+int fuzz_table(const std::uint8_t* data, std::size_t size) {
+  return guarded([&] {
+    const auto read = [](std::string_view text) {
+      return read_table(
+          [&](std::string& line) {
+            if (text.empty()) return false;
+            line = text.substr(0, text.find('\n'));
+            text.remove_prefix(std::min(line.size() + 1, text.size()));
+            return true;
+          },
+          "table.csv", {.missing = Missing::interpolate});
+    };
+    const SeriesTable table = read(text_of(data, size)), again = read(write_table(table));
+    if (again.values != table.values || again.dates != table.dates || again.channels != table.channels)
+      broken("written and read again it differs");
+    table.step();
+  });
+}
+
 const std::vector<Target>& targets() {
   static const std::vector<Target> all{
       {"safetensors", fuzz_safetensors, safetensors_seeds, Format::safetensors},
@@ -245,6 +265,7 @@ const std::vector<Target>& targets() {
       {"processor", fuzz_processor, processor_seeds},
       // A byte of PNG may be 1032 of pixels with one bit each.
       {"image", fuzz_image, image_seeds, Format::binary, std::size_t{16} << 20, 80'000},
+      {"table", fuzz_table, table_seeds},
       {"idx", fuzz_idx, idx_seeds, Format::binary, std::size_t{16} << 20, 4'000},
   };
   return all;

@@ -153,7 +153,7 @@ SeriesTable Forecaster::forecast(Context& ctx, const SeriesTable& history, std::
   if (rows < context) fail(history.name, "has {} rows, but the model looks back on {}", rows, context);
   std::vector<float> past;
   for (std::int64_t row = rows - context; row < rows; ++row)
-    for (std::int64_t c = 0; c < channels; ++c) past.push_back(notes.scaler.scaled(history.at(row, c), c));
+    for (std::int64_t c = 0; c < channels; ++c) past.push_back(scaled_value(history, row, c, notes.scaler));
   std::vector<float> next;
   while (std::ssize(next) < steps * channels) {
     const std::vector<float> predicted = predictions(ctx, *model_, {1, context, channels}, past);

@@ -245,10 +245,9 @@ SeriesTable read_table(const std::function<bool(std::string& line)>& lines, cons
 }
 
 std::string write_table(const SeriesTable& table) {
-  const std::string first = table.date_column.empty() ? "" : csv_cell(table.date_column);
-  std::string out = first;
-  for (const std::string& channel : table.channels) out += (out.empty() ? "" : ",") + csv_cell(channel);
-  out += '\n';
+  std::string out = table.dates.empty() ? "" : csv_cell(table.date_column) + ",";
+  for (const std::string& channel : table.channels) out += csv_cell(channel) + ",";
+  out.back() = '\n';
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     std::string line = table.date(row);
     for (std::int64_t c = 0; c < std::ssize(table.channels); ++c) line += fmt::format("{}{}", line.empty() ? "" : ",", table.at(row, c));

@@ -105,17 +105,20 @@ double Scaler::original(double value, std::int64_t channel) const {
   return value * deviation[c] + mean[c];
 }
 
+float scaled_value(const SeriesTable& table, std::int64_t row, std::int64_t channel, const Scaler& scaler) {
+  const float value = scaler.scaled(table.at(row, channel), channel);
+  if (!std::isfinite(value))
+    fail(table.name, "row {}, column '{}': {} is too far from the channel's mean {} to compute with", row + 1,
+         table.channels[static_cast<std::size_t>(channel)], table.at(row, channel), scaler.mean[static_cast<std::size_t>(channel)]);
+  return value;
+}
+
 SeriesWindows::SeriesWindows(const SeriesTable& table, const Scaler& scaler, const Parts& parts, const WindowSizes& sizes)
     : parts_(parts), sizes_(sizes), channels_(std::ssize(table.channels)) {
   check_windows(table, parts, sizes);
   values_.reserve(table.values.size());
   for (std::int64_t row = 0; row < table.rows(); ++row)
-    for (std::int64_t c = 0; c < channels_; ++c) {
-      values_.push_back(scaler.scaled(table.at(row, c), c));
-      if (!std::isfinite(values_.back()))
-        fail(table.name, "row {}, column '{}': {} is too far from the channel's mean {} to compute with", row + 1,
-             table.channels[static_cast<std::size_t>(c)], table.at(row, c), scaler.mean[static_cast<std::size_t>(c)]);
-    }
+    for (std::int64_t c = 0; c < channels_; ++c) values_.push_back(scaled_value(table, row, c, scaler));
 }
 
 std::int64_t SeriesWindows::first_row(const RowRange& part) const { return std::max(std::int64_t{0}, part.begin - sizes_.context); }

@@ -48,7 +48,9 @@ TEST(Table, QuotesDelimitersAndLineEnds) {
 TEST(Table, TheDateColumnIsFoundOrNamed) {
   EXPECT_EQ(table_of("a,when\n1,2024-01-01\n").date_column, "when");
   EXPECT_EQ(table_of("Date,a\n1,5\n2,6\n").dates, (std::vector<std::int64_t>{1, 2}));
-  EXPECT_EQ(table_of("a,b\n1,5\n2,6\n").date_column, "");
+  EXPECT_TRUE(table_of("a,b\n1,5\n2,6\n").dates.empty());
+  const std::string unnamed = ",a\n2024-01-01,1\n2024-01-02,2\n";  // as pandas writes an index
+  EXPECT_EQ(write_table(table_of(unnamed)), unnamed);
   const SeriesTable named = table_of("a,b\n5,1\n6,2\n", {.date_column = "b"});
   EXPECT_EQ(named.dates, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(named.channels, (Names{"a"}));

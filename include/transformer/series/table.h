@@ -43,7 +43,7 @@ struct TableOptions {
 
 struct SeriesTable {
   std::string name = {};         // of the file, for messages
-  std::string date_column = {};  // empty: there is none
+  std::string date_column = {};  // its name, which may be empty
   std::vector<std::string> channels = {};
   DateFormat format = {};
   std::vector<std::int64_t> dates = {};  // increasing; empty: there are none

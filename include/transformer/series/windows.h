@@ -50,6 +50,9 @@ struct Scaler {
   double original(double value, std::int64_t channel) const;
 };
 
+// A value of a table; Error when it is too large for a float.
+float scaled_value(const SeriesTable& table, std::int64_t row, std::int64_t channel, const Scaler& scaler);
+
 struct WindowSizes {
   std::int64_t context = 0, horizon = 0;
 };
