@@ -76,8 +76,8 @@ void make_images(const std::filesystem::path& folder) {
 
 void make_series(const std::filesystem::path& file) {
   std::string text = "date,a,b,c,d,e,f,g\n";
-  for (std::uint64_t row = 0; row < 4320; ++row) {  // half a year
-    text += fmt::format("2020-{:02}-{:02} {:02}:00:00", 1 + row / 720, 1 + row / 24 % 30, row % 24);
+  for (std::uint64_t row = 0; row < 4320; ++row) {
+    text += fmt::format("{}", row);
     for (std::uint64_t c = 0; c < 7; ++c)
       text += fmt::format(
           ",{:.4f}",

@@ -9,6 +9,6 @@ void make_text(const std::filesystem::path& file);       // 64 different charact
 void make_sentences(const std::filesystem::path& file);  // a text of 6 to 62 words a line
 void make_labelled(const std::filesystem::path& file);   // the same with a class behind a tab
 void make_images(const std::filesystem::path& folder);   // IDX files: grey, 28 × 28, ten classes
-void make_series(const std::filesystem::path& file);     // CSV: a date and seven channels, hour by hour
+void make_series(const std::filesystem::path& file);     // CSV: seven channels, row by row
 
 }  // namespace transformer::bench

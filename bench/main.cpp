@@ -169,6 +169,7 @@ int main(int argc, char** argv) try {
            {"--rounds", &o.rounds},
            {"--threads", &o.threads},
            {"--whole", &o.whole},
+           {"--precisions", &o.precisions},
            {"--peer-modes", &o.peer_modes},
            {"--json", &o.json}});
     task_bench(o);

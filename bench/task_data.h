@@ -17,7 +17,7 @@ struct TaskOptions {
   std::int64_t updates = 0;  // of a round; 0: what suits the task
   int rounds = 3, threads = 2;
   bool whole = false;  // one training from its first update to the last, instead of rounds
-  std::string peer_modes = "eager compile";
+  std::string precisions = "float32 bfloat16", peer_modes = "eager compile";
   std::string json = "";  // where to write the figures
 };
 

@@ -179,8 +179,10 @@ void task_bench(const TaskOptions& options) {
               options.whole ? "updates/s" : fmt::format("{}/s", kind.units).c_str());
   json report{{"task", options.task}, {"threads", options.threads}, {"units", kind.units},
               {"samples", s.samples}, {"updates", s.count},         {"build", TRANSFORMER_BUILD_TYPE}};
-  for (const DType dtype : {DType::float32, DType::bfloat16})
+  for (const DType dtype : {DType::float32, DType::bfloat16}) {
+    if (options.precisions.find(name_of(dtype)) == std::string::npos) continue;
     report[std::string(name_of(dtype))] = options.whole ? whole_bench(s, dtype) : rounds_bench(s, dtype);
+  }
   print_peers_hint();
   print_report(report, options.json);
 }
