@@ -5,9 +5,11 @@
 #include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
 #include "transformer/core/tensor.h"          // Tensor
 #include "transformer/explain/picture.h"      // pictures of attention
+#include "transformer/explain/plot.h"         // pictures of series
 #include "transformer/explain/rollout.h"      // where in an image an answer comes from
 #include "transformer/generate/classifier.h"  // labels of texts and images
 #include "transformer/generate/embedder.h"    // vectors of texts
+#include "transformer/generate/forecaster.h"  // what comes next in a series
 #include "transformer/generate/generate.h"    // generate: text that goes on from prompts, drawn or searched
 #include "transformer/generate/generator.h"   // a model's folder that generates text, whatever its family
 #include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
@@ -40,10 +42,13 @@
 #include "transformer/ops/rope.h"
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
+#include "transformer/series/toy_prices.h"   // a made series
+#include "transformer/series/windows.h"      // series: tables from CSV, parts by time, windows
 #include "transformer/text/bleu.h"           // BLEU as sacreBLEU computes it
 #include "transformer/text/chat_template.h"  // a conversation as a chat model reads it
 #include "transformer/text/chrf.h"
 #include "transformer/text/tokenizer.h"     // text to tokens and back
+#include "transformer/train/forecast.h"     // training a model that forecasts a series
 #include "transformer/train/image.h"        // training a classifier of images
 #include "transformer/train/metrics_log.h"  // metrics.jsonl, metrics.csv, TensorBoard
 #include "transformer/train/model_task.h"   // a task that trains one of the models
