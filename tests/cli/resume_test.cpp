@@ -62,7 +62,7 @@ void toy_languages(const Write& write) {
 const std::vector<ResumeCase> cases{
     {"classify", toy_languages,
      split("train classify --data train.tsv --valid train.tsv --subwords whitespace --class-weights 1,2 --max-length 64 --max-tokens 400 "
-           "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 8 "
+           "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 4 "
            "--save-interval-updates 5 --threads 2 --average 3")},
     {"forecast", toy_series,
      split("train forecast --csv prices.csv --preset documents --dropout 0.2 --attention-dropout 0.1 --head-dropout 0.1 --batch-size 32 "
@@ -76,7 +76,7 @@ const std::vector<ResumeCase> cases{
            "--lr 0.01 --warmup-updates 10 --max-epoch 3 --validate-interval-updates 40 --save-interval-updates 7 --threads 2 --average 3")},
     {"mlm", toy_languages,
      split("train mlm --text songs --valid-text songs --subwords bpe --vocab-size 80 --whole-word --max-length 64 --max-tokens 600 "
-           "--arch roberta --d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 5 "
+           "--arch roberta --d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 2 "
            "--save-interval-updates 5 --threads 2 --average 3")},
     {"translate", toy_pairs,
      split("train translate --source train.en --target train.ko --valid-source valid.en --valid-target valid.ko --vocab-size 400 "

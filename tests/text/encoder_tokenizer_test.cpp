@@ -36,8 +36,8 @@ TEST(EncoderTokenizer, WordsAndCharacters) {
 TEST(EncoderTokenizer, SubwordsAreThoseOfSentencePiece) {
   for (const auto& [pieces, kind] :
        {std::pair{EncoderPieces::bpe, SentencePieceKind::bpe}, {EncoderPieces::unigram, SentencePieceKind::unigram}}) {
-    const auto made = train_encoder_tokenizer(lines_from(corpus()), {.subwords = pieces, .vocab_size = 301});
-    const auto reference = train_sentencepiece(lines_from(corpus()), {.kind = kind, .vocab_size = 300, .normalization = "identity"});
+    const auto made = train_encoder_tokenizer(lines_from(corpus()), {.subwords = pieces, .vocab_size = 401});
+    const auto reference = train_sentencepiece(lines_from(corpus()), {.kind = kind, .vocab_size = 400, .normalization = "identity"});
     EXPECT_EQ(made->size(), reference->size() + 1);
     for (const char* text : {"The cat caught the mouse", "고양이가 쥐를 잡았다", "a  new\tword", "I didn't buy two books"}) {
       const Encoding encoding = made->tokenize(text, false);
@@ -50,7 +50,7 @@ TEST(EncoderTokenizer, SubwordsAreThoseOfSentencePiece) {
 
 TEST(EncoderTokenizer, OpensAgainFromAModelsFolder) {
   const TextFolder folder;
-  const auto made = train_encoder_tokenizer(lines_from(corpus()), {.vocab_size = 300});
+  const auto made = train_encoder_tokenizer(lines_from(corpus()), {.vocab_size = 400});
   made->save_into(folder.path());
   write_json(folder.path() / "tokenizer_config.json", encoder_tokenizer_config(128, true));
   write_json(folder.path() / "config.json", {{"model_type", "bert"}});

@@ -73,9 +73,16 @@ TEST_F(Classify, EveryFamilyLearnsAndItsFolderGivesTheSameFigures) {
     Context ctx({.seed = 5});
     ClassifyTask task(ctx, config(), small(arch), words());
     const std::string save = path(std::string("model-") + std::to_string(static_cast<int>(arch)));
-    const TrainResult result =
-        Trainer(ctx, task, {.save_dir = save, .max_update = 60, .lr = 0.01F, .warmup_updates = 5, .best_metric = "accuracy", .quiet = true})
-            .run();
+    const TrainResult result = Trainer(ctx, task,
+                                       {.save_dir = save,
+                                        .max_update = 60,
+                                        .lr = 0.01F,
+                                        .warmup_updates = 5,
+                                        .validate_interval_updates = 20,
+                                        .save_interval_updates = 60,
+                                        .best_metric = "accuracy",
+                                        .quiet = true})
+                                   .run();
     EXPECT_EQ(result.step, 60);
     task.load(ctx, save);
     const std::optional<Evaluation> here = task.test(ctx);
