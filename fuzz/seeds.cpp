@@ -135,10 +135,14 @@ std::vector<std::string> config_seeds() { return with_own("config", read_all(gol
 
 std::vector<std::string> generation_seeds() { return with_own("generation", read_all(golden, called("generation_config.json"))); }
 
+std::vector<std::string> labelled_seeds() {
+  return {"a text\tgood\nanother\tbad\r\n\tgood\n", "id\tlabel\ttext\n1\tx\t나는\n2\ty\tb\n",
+          "{\"text\": \"a\", \"label\": \"x\"}\n{\"label\": 1, \"text\": \"\\u00e9\", \"more\": [1, {}]}\n"};
+}
 std::vector<std::string> table_seeds() {
   return {"date,a,b\n2024-01-01,1,-2.5\n2024-01-02,,NaN\n2024-01-03 12:00:00,1e3,+4\n",
-          "\"the \"\"day\"\"\";\"a;b\"; c\r\n2024/01/31;1;2\r\n2024/02/29;3;\"4\"\r\n",
-          "year\tx\n1999\t1\n2000\t2\n2002\tnull\n2003\t4\n", "x,\"two\nlines\"\n1,2\n\n3,4\n"};
+          "\"the \"\"day\"\"\";\"a;b\"; c\r\n2024/01/31;1;2\r\n2024/02/29;3;\"4\"\r\n", "year\tx\n1999\t1\n2000\t2\n2002\tnull\n2003\t4\n",
+          "x,\"two\nlines\"\n1,2\n\n3,4\n"};
 }
 std::vector<std::string> toml_seeds() { return with_own("toml", {}); }
 

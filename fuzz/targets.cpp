@@ -15,6 +15,7 @@
 #include "transformer/models/model.h"
 #include "transformer/series/table.h"
 #include "transformer/text/chat_template.h"
+#include "transformer/text/labelled.h"
 #include "transformer/text/tokenizer.h"
 #include "transformer/text/utf8.h"
 #include "transformer/vision/dataset.h"
@@ -238,10 +239,10 @@ int fuzz_table(const std::uint8_t* data, std::size_t size) {
     const auto read = [](std::string_view text) {
       return read_table(
           [&](std::string& line) {
-            if (text.empty()) return false;
-            line = text.substr(0, text.find('\n'));
-            text.remove_prefix(std::min(line.size() + 1, text.size()));
-            return true;
+        if (text.empty()) return false;
+        line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        return true;
           },
           "table.csv", {.missing = Missing::interpolate});
     };
@@ -249,6 +250,24 @@ int fuzz_table(const std::uint8_t* data, std::size_t size) {
     if (again.values != table.values || again.dates != table.dates || again.channels != table.channels)
       broken("written and read again it differs");
     table.step();
+  });
+}
+
+int fuzz_labelled(const std::uint8_t* data, std::size_t size) {
+  static const Scratch scratch;
+  return guarded([&] {
+    // As TSV and as JSON lines; the first refusal does not keep the second from being tried.
+    std::string refused;
+    for (const char* name : {"texts.tsv", "texts.jsonl"}) {
+      try {
+        LabelledReader reader(scratch.write(name, text_of(data, size)).string());
+        while (const auto row = reader.next())
+          if (row->label.empty() || row->line < 1) broken("a text without a class");
+      } catch (const Error& e) {
+        refused = e.what();
+      }
+    }
+    message = refused;
   });
 }
 
@@ -266,6 +285,7 @@ const std::vector<Target>& targets() {
       // A byte of PNG may be 1032 of pixels with one bit each.
       {"image", fuzz_image, image_seeds, Format::binary, std::size_t{16} << 20, 80'000},
       {"table", fuzz_table, table_seeds},
+      {"labelled", fuzz_labelled, labelled_seeds},
       {"idx", fuzz_idx, idx_seeds, Format::binary, std::size_t{16} << 20, 4'000},
   };
   return all;

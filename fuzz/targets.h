@@ -37,6 +37,7 @@ int fuzz_vocabulary(const std::uint8_t* data, std::size_t size);   // the older 
 int fuzz_chat(const std::uint8_t* data, std::size_t size);         // a chat template
 int fuzz_processor(const std::uint8_t* data, std::size_t size);    // preprocessor_config.json
 int fuzz_image(const std::uint8_t* data, std::size_t size);        // PNG, JPEG
+int fuzz_labelled(const std::uint8_t* data, std::size_t size);     // texts and their classes, as TSV and JSON lines
 int fuzz_table(const std::uint8_t* data, std::size_t size);        // a series as CSV
 int fuzz_idx(const std::uint8_t* data, std::size_t size);          // images of an IDX file, plain or gzip
 
