@@ -115,8 +115,13 @@ class SentencePieceTokenizer final : public Tokenizer {
 
 std::unique_ptr<SentencePieceProcessor> processor(std::string_view source, std::string_view bytes) {
   auto model = std::make_unique<SentencePieceProcessor>();
-  if (const Status status = model->LoadFromSerializedProto(bytes); !status.ok())
-    fail(source, "not a SentencePiece model: {}", words_of(status));
+  Status status;
+  try {
+    status = model->LoadFromSerializedProto(bytes);
+  } catch (const std::exception& e) {  // its index of the pieces throws, of an empty one for instance
+    fail(source, "not a SentencePiece model: {}", e.what());
+  }
+  if (!status.ok()) fail(source, "not a SentencePiece model: {}", words_of(status));
   return model;
 }
 
