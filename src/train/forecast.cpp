@@ -7,6 +7,10 @@
 #include <span>
 
 #include "transformer/core/shuffle.h"
+#include "transformer/ops/activation.h"
+#include "transformer/ops/elementwise.h"
+#include "transformer/ops/reduce.h"
+#include "transformer/ops/shape.h"
 #include "transformer/series/toy_prices.h"
 
 namespace transformer {
@@ -180,6 +184,7 @@ json ForecastTask::identity() const {
                  {"training_rows", rows(parts_.train)},
                  {"validation_rows", rows(parts_.validation)},
                  {"batch_size", config_.batch_size}};
+  out["training_loss"] = {{"kind", detail::write_value(config_.loss, "loss")}};
   return out;
 }
 
@@ -198,6 +203,18 @@ Batch ForecastTask::prepare(std::int64_t index) const {
   content["past_values"] = {{n, context, channels}, std::move(past)};
   content["future_values"] = {{n, horizon, channels}, std::move(future)};
   return {.content = std::move(content), .targets = n * horizon * channels, .tokens = n};
+}
+
+// The model's own loss is the squared error.
+Tensor ForecastTask::loss(Context& ctx, const Batch& batch) const {
+  if (config_.loss == SeriesLoss::mse) return ModelTask::loss(ctx, batch);
+  NamedTensors in = to_tensors(ctx, *std::any_cast<HostTensors>(&batch.content));
+  const Tensor wanted = in.at("future_values");
+  in.erase("future_values");
+  const Tensor e = abs(ctx, sub(ctx, cast(ctx, model().run(ctx, in).at("prediction_outputs"), DType::float32), wanted));
+  if (config_.loss == SeriesLoss::mae) return mean(ctx, e);
+  const Tensor small = sub(ctx, e, relu(ctx, sub(ctx, e, Tensor::full(ctx, {1}, 1.0F))));  // min(e, 1)
+  return mean(ctx, mul(ctx, small, sub(ctx, e, scale(ctx, small, 0.5F))));
 }
 
 Metrics ForecastTask::validate(Context& ctx) {

@@ -2,7 +2,7 @@
 // Training a model that forecasts a series: the task behind `transformer train forecast`.
 //
 //   Context ctx({.seed = 1});
-//   ForecastTask task(ctx, {.csv = "ETTh1.csv"}, {.context = 336, .horizon = 96}, {.split = {.split = "etth"}});
+//   ForecastTask task(ctx, {.csv = "ETTh1.csv", .split = {.split = "etth"}}, {.context = 336, .horizon = 96});
 //   Trainer(ctx, task, {.save_dir = "model", .max_epoch = 20, .lr = 1e-4F}).run();
 //   task.load(ctx, "model");                  // the best one
 //   task.test(ctx).scaled().mse;
@@ -76,12 +76,23 @@ nlohmann::json patchtst_config(const ForecastModelConfig& config, std::int64_t c
 enum class ToySeries : std::uint8_t { none, prices };
 inline EnumNames<ToySeries> names(ToySeries) { return {{ToySeries::none, "none"}, {ToySeries::prices, "prices"}}; }
 
+// What training makes small, over all values of a batch. The absolute error cares less for the few that cannot be foreseen.
+enum class SeriesLoss : std::uint8_t {
+  mse,
+  mae,
+  huber,  // e²/2 up to 1, |e| - 1/2 beyond
+};
+inline EnumNames<SeriesLoss> names(SeriesLoss) {
+  return {{SeriesLoss::mse, "mse"}, {SeriesLoss::mae, "mae"}, {SeriesLoss::huber, "huber"}};
+}
+
 struct ForecastConfig {
   std::string csv = {};
   ToySeries toy = ToySeries::none;  // a made series instead of a file
   TableOptions table = {};
   SplitConfig split = {};
   std::vector<std::string> target = {};  // channels; empty: all
+  SeriesLoss loss = SeriesLoss::mse;
   std::int64_t batch_size = 128;
 
   static void visit(auto& self, auto&& field) {
@@ -90,6 +101,7 @@ struct ForecastConfig {
     TableOptions::visit(self.table, field);
     SplitConfig::visit(self.split, field);
     field("target", self.target, "channels that are forecast and judged; the others are learned from as well (none: all)");
+    field("loss", self.loss, "error that training makes small");
     field("batch_size", self.batch_size, "windows of a batch, each with all channels");
   }
 };
@@ -123,7 +135,8 @@ class ForecastTask final : public ModelTask {
   nlohmann::json identity() const override;
   std::int64_t plan(std::int64_t epoch) override;
   Batch prepare(std::int64_t index) const override;
-  Metrics validate(Context& ctx) override;  // loss: over all channels; mse, mae: over the targets; in scaled units
+  Tensor loss(Context& ctx, const Batch& batch) const override;
+  Metrics validate(Context& ctx) override;  // loss: mse over all channels; mse, mae: over the targets; in scaled units
   void save(const std::filesystem::path& folder) override;
 
  private:
