@@ -48,6 +48,14 @@ struct Language {
     return out;
   }
 
+  // A short run has a short warm-up, unless the user says otherwise.
+  TrainConfig schedule(const CLI::App& verb) const {
+    TrainConfig out = training;
+    if (out.max_update > 0 && out.warmup_updates >= out.max_update && !flag_given(verb, "--warmup-updates"))
+      out.warmup_updates = out.max_update / 10;
+    return out;
+  }
+
   LanguageTask task(Context& ctx, const LanguageStart& from) const {
     if (!start.from.empty()) return {ctx, data, from};
     return {ctx, data, model, latest_checkpoint(training.save_dir)};
@@ -55,6 +63,7 @@ struct Language {
 
   void run(const CLI::App& verb) const {
     const LanguageStart from = start.from.empty() ? start : further(verb);
+    const TrainConfig training = schedule(verb);
     check(training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     LanguageTask task = this->task(ctx, from);

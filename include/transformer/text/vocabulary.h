@@ -16,7 +16,7 @@ enum class VocabularyKind : std::uint8_t {
   characters,  // a token for each Unicode character of the text; others are unknown
   bytes,       // a token for each byte: nothing is unknown, and there is nothing to learn
   bpe,         // subwords by SentencePiece's BPE; characters without a piece are spelled in bytes
-  unigram,     // the same by its unigram model
+  unigram,     // the same by its unigram model (which takes a text that spells a byte's name, <0x0A>, for that byte)
 };
 inline EnumNames<VocabularyKind> names(VocabularyKind) {
   return {{VocabularyKind::characters, "char"},

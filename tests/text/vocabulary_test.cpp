@@ -1,0 +1,84 @@
+#include "transformer/text/vocabulary.h"
+
+#include "support/op_check.h"
+#include "text/files.h"
+
+namespace transformer::test {
+namespace {
+
+const std::string poem =
+    "O, what a  rogue and\n\n peasant slave am I!\n\tIs it not monstrous — \"élan\" 나는 학교에 간다 🙂\r\n";
+
+// Enough of it that subwords are learned.
+std::vector<std::string> repeated() { return std::vector<std::string>(50, poem + "<0x0A> is such, there\n"); }
+
+TokenizerPtr vocabulary(VocabularyKind kind) { return make_vocabulary(lines_from(repeated()), {.kind = kind, .vocab_size = 400}); }
+
+const std::vector<VocabularyKind> kinds{VocabularyKind::characters, VocabularyKind::bytes, VocabularyKind::bpe, VocabularyKind::unigram};
+
+}  // namespace
+
+TEST(Vocabulary, TextComesBackAsItWas) {
+  for (const VocabularyKind kind : kinds) {
+    const TokenizerPtr tokenizer = vocabulary(kind);
+    for (const std::string& text :
+         {poem, std::string("  two  lines,\n\n\nthree  slaves "), std::string("\n"), std::string(" "), poem + poem}) {
+      const std::vector<std::int32_t> ids = tokenizer->encode(text);
+      EXPECT_EQ(tokenizer->decode(ids), text);
+      for (const std::int32_t id : ids) EXPECT_NE(id, tokenizer->unk());
+    }
+    EXPECT_EQ(tokenizer->piece(document_token(*tokenizer)), end_of_text);
+    EXPECT_EQ(tokenizer->bos(), tokenizer->eos());
+  }
+}
+
+// The file alone is the tokenizer.
+TEST(Vocabulary, IsSavedAsATokenizerJson) {
+  for (const VocabularyKind kind : kinds) {
+    const TextFolder folder;
+    const TokenizerPtr made = vocabulary(kind);
+    made->save_into(folder.path());
+    const TokenizerPtr again = load_tokenizer(folder / "tokenizer.json");
+    EXPECT_EQ(again->size(), made->size());
+    EXPECT_EQ(again->encode(poem), made->encode(poem));
+    EXPECT_EQ(again->eos(), made->eos());
+  }
+}
+
+TEST(Vocabulary, CharactersAreSortedAndOthersUnknown) {
+  const TokenizerPtr tokenizer = make_vocabulary(lines_from({"cab\n", "한 글"}), {.kind = VocabularyKind::characters});
+  EXPECT_EQ(tokenizer->size(), 7 + 2);  // "\n", " ", a, b, c, 글, 한; <unk>, <|endoftext|>
+  EXPECT_EQ(tokenizer->encode("\n abc글한"), (std::vector<std::int32_t>{0, 1, 2, 3, 4, 5, 6}));
+  EXPECT_EQ(tokenizer->encode("xa가"), (std::vector<std::int32_t>{7, 2, 7}));
+  EXPECT_EQ(tokenizer->unk(), 7);
+  expect_error([] { make_vocabulary(lines_from({}), {.kind = VocabularyKind::characters}); }, {"there is no text"});
+}
+
+TEST(Vocabulary, BytesAreTheirOwnIds) {
+  const TokenizerPtr tokenizer = make_vocabulary({}, {.kind = VocabularyKind::bytes});
+  EXPECT_EQ(tokenizer->size(), 257);
+  const std::string text = poem + std::string(1, '\0') + "\x7F\u00AD\U0010FFFF";
+  std::vector<std::int32_t> expected;
+  for (const char c : text) expected.push_back(static_cast<unsigned char>(c));
+  EXPECT_EQ(tokenizer->encode(text), expected);
+  EXPECT_EQ(tokenizer->decode(expected), text);
+}
+
+TEST(Vocabulary, SubwordsAreLearnedAndTheRestIsSpelledInBytes) {
+  for (const VocabularyKind kind : {VocabularyKind::bpe, VocabularyKind::unigram}) {
+    const TokenizerPtr tokenizer = vocabulary(kind);
+    EXPECT_LE(tokenizer->size(), 400);
+    EXPECT_GT(tokenizer->size(), 2 + 256 + 30);
+    EXPECT_LT(tokenizer->encode(poem).size(), 60U);  // of 88 characters
+    EXPECT_EQ(tokenizer->encode("\n"), std::vector<std::int32_t>{tokenizer->id("<0x0A>")});
+    EXPECT_EQ(tokenizer->encode("中"),
+              (std::vector<std::int32_t>{tokenizer->id("<0xE4>"), tokenizer->id("<0xB8>"), tokenizer->id("<0xAD>")}));
+  }
+  const TokenizerPtr bpe = vocabulary(VocabularyKind::bpe);
+  EXPECT_EQ(bpe->encode(" slave"), std::vector<std::int32_t>{bpe->id("▁slave")});
+  EXPECT_EQ(bpe->decode(bpe->encode("<0x0A> is such")), "<0x0A> is such");
+  expect_error([] { make_vocabulary(lines_from(repeated()), {.kind = VocabularyKind::bpe, .vocab_size = 270}); },
+               {"vocab_size", "too small"});
+}
+
+}  // namespace transformer::test
