@@ -54,6 +54,29 @@ TEST(Forecast, ThirtyDaysAreNinePatches) {
   EXPECT_EQ(task.windows().count(task.windows().parts().train), 700 - 30 - 7 + 1);
 }
 
+TEST(Forecast, TheLossIsTheErrorThatWasAskedFor) {
+  Context ctx;
+  for (const SeriesLoss kind : {SeriesLoss::mse, SeriesLoss::mae, SeriesLoss::huber}) {
+    ForecastTask task = toy_task(ctx, {.loss = kind, .batch_size = 5});
+    ASSERT_GT(task.plan(0), 0);
+    const Batch batch = task.prepare(0);
+    NamedTensors in = to_tensors(ctx, *std::any_cast<HostTensors>(&batch.content));
+    const std::vector<float> wanted = in.at("future_values").to_vector<float>();
+    in.erase("future_values");
+    const std::vector<float> got = task.model().run(ctx, in).at("prediction_outputs").to_vector<float>();
+    double sum = 0.0;
+    int small = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double e = std::abs(static_cast<double>(got[i]) - wanted[i]);
+      small += e < 1.0 ? 1 : 0;
+      sum += kind == SeriesLoss::mse ? e * e : kind == SeriesLoss::mae ? e : e < 1.0 ? e * e / 2 : e - 0.5;
+    }
+    EXPECT_GT(small, 0);
+    EXPECT_LT(small, static_cast<int>(got.size())) << "both pieces of the Huber error should be there";
+    EXPECT_NEAR(task.loss(ctx, batch).item(), sum / static_cast<double>(got.size()), 1e-5);
+  }
+}
+
 TEST(Forecast, AnEpochIsEveryWindowOnceInAnOrderOfSeedAndEpoch) {
   Context ctx({.seed = 3}), other({.seed = 4});
   ForecastTask task = toy_task(ctx, {.batch_size = 100}), again = toy_task(ctx, {.batch_size = 100}),
