@@ -62,7 +62,7 @@ void forecast(const ForecastVerb& verb, const TableOptions& table, const Compute
     fmt::print(stderr, "transformer: note: {} steps are more than the model's horizon of {}: the forecast is fed back to go on from\n",
                verb.steps, forecaster.horizon());
   const SeriesTable next = forecaster.forecast(ctx, history, verb.steps);
-  const std::string text = write_table(next);
+  const std::string text = write_table(next, 7);  // floats have no more
   if (!verb.plot.empty()) {
     const std::int64_t rows = verb.plot_history > 0 ? verb.plot_history : forecaster.context();
     write(verb.plot, series_svg(plot_of(history, next, rows, fmt::format("{}: the next {} rows", history.name, next.rows()))));

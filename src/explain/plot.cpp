@@ -90,7 +90,7 @@ class Plot {
       drawing_.text(margin, top + font, caption, "ink", "start");
       top += font + margin;
     }
-    return drawing_.document(std::max(left_ + panel_width + 5 * margin, caption.width + 2 * margin), top,
+    return drawing_.document(std::max(left_ + panel_width + margin, caption.width + 2 * margin), top,
                              plot_.caption.empty() ? label_of("series") : caption);
   }
 
@@ -125,7 +125,11 @@ class Plot {
     for (std::int64_t i = 0; i <= marks; ++i) {
       const std::int64_t row = (all_ - 1) * i / marks;
       const std::string text = plot_.dates.empty() ? fmt::format("{}", row - past_ + 1) : plot_.dates[static_cast<std::size_t>(row)];
-      drawing_.text(x(row), bottom + font + 2, label_of(text, 19), "soft", "middle", " style=\"font-size:11px\"");
+      drawing_.text(x(row), bottom + font + 2, label_of(text, 19), "soft",
+                    i == 0           ? "start"
+                        : i == marks ? "end"
+                                     : "middle",
+                    " style=\"font-size:11px\"");
     }
     if (past_ > 0 && past_ < all_)
       drawing_.add(R"(<line x1="{0:.1f}" y1="{1:.1f}" x2="{0:.1f}" y2="{2:.1f}" class="grid" stroke-dasharray="4 3"/>)"

@@ -244,14 +244,15 @@ SeriesTable read_table(const std::function<bool(std::string& line)>& lines, cons
   return table;
 }
 
-std::string write_table(const SeriesTable& table) {
+std::string write_table(const SeriesTable& table, int digits) {
   std::string out = table.dates.empty() ? "" : csv_cell(table.date_column) + ",";
   for (const std::string& channel : table.channels) out += csv_cell(channel) + ",";
   out.back() = '\n';
   for (std::int64_t row = 0; row < table.rows(); ++row) {
-    std::string line = table.date(row);
-    for (std::int64_t c = 0; c < std::ssize(table.channels); ++c) line += fmt::format("{}{}", line.empty() ? "" : ",", table.at(row, c));
-    out += line + '\n';
+    if (!table.dates.empty()) out += table.date(row) + ",";
+    for (std::int64_t c = 0; c < std::ssize(table.channels); ++c)
+      out += digits > 0 ? fmt::format("{:.{}g},", table.at(row, c), digits) : fmt::format("{},", table.at(row, c));
+    out.back() = '\n';
   }
   return out;
 }

@@ -63,7 +63,7 @@ std::vector<std::string> split_names(const std::string& text);
 // Reads lines until there are no more; `name` stands in errors, which say the row, the column and the text of what cannot be read.
 SeriesTable read_table(const std::function<bool(std::string& line)>& lines, const std::string& name, const TableOptions& options = {});
 
-// The table as CSV, numbers with as many digits as they need.
-std::string write_table(const SeriesTable& table);
+// The table as CSV, numbers with so many digits (0: as many as they need to be read back as they are).
+std::string write_table(const SeriesTable& table, int digits = 0);
 
 }  // namespace transformer
