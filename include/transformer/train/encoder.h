@@ -69,7 +69,7 @@ class EncoderTask : public ModelTask {
                       const std::optional<std::filesystem::path>& resumed);
   // A fresh model; more: further keys of config.json.
   void build(const EncoderConfig& config, const std::string& head, std::int64_t max_length, const nlohmann::json& more = {});
-  // That folder's model with this head. more: further keys of config.json, given what it has; all null to leave the head as it is.
+  // That folder's model with this head. more: further keys of config.json, given what it has; null: its head stays as it is.
   void open(const EncoderStart& start, const std::string& head, std::int64_t max_length,
             const std::function<nlohmann::json(const nlohmann::json& config)>& more);
 
