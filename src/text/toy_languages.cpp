@@ -123,13 +123,12 @@ std::vector<std::string> song_texts(std::int64_t count) {
   for (std::int64_t n = 0; std::ssize(out) < count; ++n) {
     Draws draw(1, n);
     Words round;
-    for (const std::size_t size = 3 + draw.below(4); round.size() < size;) {
+    for (const std::size_t size = 2 + draw.below(3); round.size() < size;) {
       const std::string_view word = words[draw.below(words.size())];
       if (std::find(round.begin(), round.end(), word) == round.end()) round.push_back(word);
     }
     Words text;
-    for (const std::size_t size = round.size() * (5 + draw.below(2)) + draw.below(round.size()); text.size() < size;)
-      text.push_back(round[text.size() % round.size()]);
+    for (const std::size_t size = 24 + draw.below(9); text.size() < size;) text.push_back(round[text.size() % round.size()]);
     if (std::string song = joined(text); seen.insert(song).second) out.push_back(std::move(song));
   }
   return out;

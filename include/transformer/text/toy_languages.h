@@ -18,9 +18,9 @@ struct BracketText {
 };
 std::vector<BracketText> bracket_texts(std::int64_t count);  // the first `count` of them; an even number
 
-// Songs: three to six words, over and over in the same order, five times or more. A word that is hidden is known from the others, at
-// the distance that the song has.
-//   sun rain wind sun rain wind sun rain wind sun rain wind sun rain wind sun
+// Songs: two, three or four words, over and over in the same order, 24 words or more. A word that is hidden is known from its other
+// places, at a distance that each song has for itself.
+//   sun rain wind sun rain wind sun rain wind sun rain wind sun rain wind sun rain wind sun rain wind sun rain wind sun
 std::vector<std::string> song_texts(std::int64_t count);
 
 }  // namespace transformer
