@@ -11,7 +11,8 @@
 
 #include "transformer/io/json.h"
 #include "transformer/io/safetensors.h"
-#include "transformer/text/tokenizer.h"
+#include "transformer/text/token_row.h"
+#include "transformer/text/vocabulary.h"
 
 namespace transformer::fuzz {
 namespace {
@@ -143,6 +144,15 @@ std::vector<std::string> table_seeds() {
   return {"date,a,b\n2024-01-01,1,-2.5\n2024-01-02,,NaN\n2024-01-03 12:00:00,1e3,+4\n",
           "\"the \"\"day\"\"\";\"a;b\"; c\r\n2024/01/31;1;2\r\n2024/02/29;3;\"4\"\r\n", "year\tx\n1999\t1\n2000\t2\n2002\tnull\n2003\t4\n",
           "x,\"two\nlines\"\n1,2\n\n3,4\n"};
+}
+std::vector<std::string> tokens_seeds() {
+  const fs::path path = fs::temp_directory_path() / "transformer-fuzz-tokens.bin";
+  TokenFileWriter file(path, *make_vocabulary({}, {.kind = VocabularyKind::bytes}));
+  file.add(std::vector<std::int32_t>{1, 2, 3, 256, 255}, 5);
+  file.finish();
+  std::vector<std::string> seeds{read(path)};
+  fs::remove(path);
+  return seeds;
 }
 std::vector<std::string> toml_seeds() { return with_own("toml", {}); }
 

@@ -22,6 +22,7 @@ std::vector<std::string> chat_seeds();
 std::vector<std::string> processor_seeds();
 std::vector<std::string> image_seeds();
 std::vector<std::string> idx_seeds();
+std::vector<std::string> tokens_seeds();
 
 // The bytes of a safetensors file with tensors of these names, two numbers each.
 std::string small_safetensors(const std::vector<std::string>& names);

@@ -16,8 +16,10 @@
 #include "transformer/series/table.h"
 #include "transformer/text/chat_template.h"
 #include "transformer/text/labelled.h"
+#include "transformer/text/token_row.h"
 #include "transformer/text/tokenizer.h"
 #include "transformer/text/utf8.h"
+#include "transformer/text/vocabulary.h"
 #include "transformer/vision/dataset.h"
 #include "transformer/vision/processor.h"
 
@@ -256,18 +258,22 @@ int fuzz_table(const std::uint8_t* data, std::size_t size) {
 int fuzz_labelled(const std::uint8_t* data, std::size_t size) {
   static const Scratch scratch;
   return guarded([&] {
-    // As TSV and as JSON lines; the first refusal does not keep the second from being tried.
-    std::string refused;
-    for (const char* name : {"texts.tsv", "texts.jsonl"}) {
-      try {
-        LabelledReader reader(scratch.write(name, text_of(data, size)).string());
-        while (const auto row = reader.next())
-          if (row->label.empty() || row->line < 1) broken("a text without a class");
-      } catch (const Error& e) {
-        refused = e.what();
-      }
-    }
-    message = refused;
+    const std::string_view text = text_of(data, size);
+    LabelledReader reader(scratch.write(text.starts_with('{') ? "texts.jsonl" : "texts.tsv", text).string());
+    while (const auto row = reader.next())
+      if (row->label.empty() || row->line < 1) broken("a text without a class");
+  });
+}
+
+int fuzz_tokens(const std::uint8_t* data, std::size_t size) {
+  static const Scratch scratch;
+  static const TokenizerPtr bytes = make_vocabulary({}, {.kind = VocabularyKind::bytes});
+  return guarded([&] {
+    const TokenRow row = TokenRow::open(scratch.write("tokens.bin", text_of(data, size)), *bytes);
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(row.size()));
+    row.read(0, ids);
+    for (const std::int32_t id : ids)
+      if (id < 0 || id >= bytes->size()) broken("a token that is none");
   });
 }
 
@@ -286,6 +292,7 @@ const std::vector<Target>& targets() {
       {"image", fuzz_image, image_seeds, Format::binary, std::size_t{16} << 20, 80'000},
       {"table", fuzz_table, table_seeds},
       {"labelled", fuzz_labelled, labelled_seeds},
+      {"tokens", fuzz_tokens, tokens_seeds, Format::binary},
       {"idx", fuzz_idx, idx_seeds, Format::binary, std::size_t{16} << 20, 4'000},
   };
   return all;

@@ -39,6 +39,7 @@ int fuzz_processor(const std::uint8_t* data, std::size_t size);    // preprocess
 int fuzz_image(const std::uint8_t* data, std::size_t size);        // PNG, JPEG
 int fuzz_labelled(const std::uint8_t* data, std::size_t size);     // texts and their classes, as TSV and JSON lines
 int fuzz_table(const std::uint8_t* data, std::size_t size);        // a series as CSV
+int fuzz_tokens(const std::uint8_t* data, std::size_t size);       // a file of tokens
 int fuzz_idx(const std::uint8_t* data, std::size_t size);          // images of an IDX file, plain or gzip
 
 }  // namespace transformer::fuzz

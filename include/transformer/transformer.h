@@ -48,11 +48,15 @@
 #include "transformer/text/chat_template.h"  // a conversation as a chat model reads it
 #include "transformer/text/chrf.h"
 #include "transformer/text/encoder_tokenizer.h"  // vocabularies for encoders
+#include "transformer/text/documents.h"          // text files as documents
 #include "transformer/text/labelled.h"           // texts and their classes
+#include "transformer/text/token_row.h"          // long rows of tokens, in memory or in mapped files
 #include "transformer/text/tokenizer.h"          // text to tokens and back
+#include "transformer/text/vocabulary.h"         // vocabularies for language models
 #include "transformer/train/classify.h"          // training a classifier of texts
 #include "transformer/train/forecast.h"          // training a model that forecasts a series
 #include "transformer/train/image.h"             // training a classifier of images
+#include "transformer/train/language.h"          // training a language model
 #include "transformer/train/metrics_log.h"       // metrics.jsonl, metrics.csv, TensorBoard
 #include "transformer/train/mlm.h"               // training a masked language model
 #include "transformer/train/model_task.h"        // a task that trains one of the models

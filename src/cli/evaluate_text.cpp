@@ -22,7 +22,7 @@ void evaluate_text(const std::string& folder, const EvaluateText& settings, cons
 
   const TokenizerPtr tokenizer = load_tokenizer(folder);
   const std::int32_t end = document_token(*tokenizer);
-  TextReport report;
+  CorpusReport report;
   const TokenRow tokens = settings.bin.empty() ? read_tokens(settings.text, settings.documents, *tokenizer, end, report, ctx.threads())
                                                : TokenRow::open(settings.bin, *tokenizer);
   const TextScore score = score_tokens(ctx, *text, tokens, context, settings.document_mask ? end : -1);

@@ -7,7 +7,7 @@
 namespace transformer::cli {
 namespace {
 
-void say_what_was_read(const char* what, const TextReport& report) {
+void say_what_was_read(const char* what, const CorpusReport& report) {
   if (report.tokens == 0) return;
   fmt::print(stderr, "{}: {} tokens", what, report.tokens);
   if (report.text_bytes > 0) fmt::print(stderr, " of {} bytes", report.text_bytes);

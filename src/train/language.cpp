@@ -166,10 +166,10 @@ void LanguageTask::read(const std::optional<fs::path>& resumed) {
   end_ = document_token(*tokenizer_);
   if (config_.document_mask && end_ < 0) fail(where, "document_mask needs a token between documents, but the tokenizer has no end of text");
 
-  auto encode = [&](const LoadedText& from, TextReport& report) {
+  auto encode = [&](const LoadedText& from, CorpusReport& report) {
     return encode_text(from, *tokenizer_, end_, report, context().threads());
   };
-  auto open = [&](const std::string& path, TextReport& report) {
+  auto open = [&](const std::string& path, CorpusReport& report) {
     TokenRow row = TokenRow::open(path, *tokenizer_);
     report = {.tokens = row.size(), .text_bytes = row.text_bytes()};
     return row;
@@ -218,7 +218,7 @@ json LanguageTask::identity() const {
 std::int64_t LanguageTask::plan(std::int64_t epoch) {
   epoch_ = epoch;
   const std::int64_t targets = training_.size() - 1;  // at least one window
-  if (config_.windows == Windows::random) {
+  if (config_.windows == WindowOrder::random) {
     windows_ = (targets / config_.context + config_.batch_size - 1) / config_.batch_size * config_.batch_size;  // whole batches
   } else {
     const std::int64_t slack = std::min(config_.context, targets - config_.context + 1);
@@ -236,7 +236,7 @@ Batch LanguageTask::prepare(std::int64_t index) const {
   for (std::int64_t i = index * config_.batch_size; i < last; ++i) {
     const auto element = 2 * static_cast<std::uint64_t>(i);
     const std::uint64_t number = std::uint64_t{random.bits(element)} << 32 | random.bits(element + 1);
-    const std::int64_t begin = config_.windows == Windows::random
+    const std::int64_t begin = config_.windows == WindowOrder::random
         ? static_cast<std::int64_t>(number % static_cast<std::uint64_t>(training_.size() - config_.context))
         : offset_ + order_[static_cast<std::size_t>(i)] * config_.context;
     batch.add(training_, begin, config_.context, config_.document_mask ? end_ : -1);

@@ -48,7 +48,7 @@ LoadedText split_text(LoadedText& text, double share) {
   return end;
 }
 
-TokenRow encode_text(const LoadedText& text, const Tokenizer& tokenizer, std::int32_t end, TextReport& report, int threads) {
+TokenRow encode_text(const LoadedText& text, const Tokenizer& tokenizer, std::int32_t end, CorpusReport& report, int threads) {
   const std::vector<std::vector<std::int32_t>> encoded = encode(tokenizer, text.parts, threads);
   std::vector<std::int32_t> ids;
   report.invalid_utf8 += text.replaced;
@@ -65,7 +65,7 @@ TokenRow encode_text(const LoadedText& text, const Tokenizer& tokenizer, std::in
 }
 
 TokenRow read_tokens(const std::vector<std::string>& files, Documents documents, const Tokenizer& tokenizer, std::int32_t end,
-                     TextReport& report, int threads) {
+                     CorpusReport& report, int threads) {
   return encode_text(load_text(files, documents), tokenizer, end, report, threads);
 }
 

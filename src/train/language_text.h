@@ -15,9 +15,9 @@ LoadedText load_text(const std::vector<std::string>& files, Documents documents)
 // Takes the last `share` of the characters away and gives them back. Error when either has none.
 LoadedText split_text(LoadedText& text, double share);
 
-TokenRow encode_text(const LoadedText& text, const Tokenizer& tokenizer, std::int32_t end, TextReport& report, int threads);
+TokenRow encode_text(const LoadedText& text, const Tokenizer& tokenizer, std::int32_t end, CorpusReport& report, int threads);
 
-// Windows, one after the other, and what should follow each token.
+// WindowOrder, one after the other, and what should follow each token.
 struct WindowBatch {
   std::vector<std::int32_t> ids, targets;
   std::vector<std::int64_t> lengths;

@@ -38,7 +38,7 @@ WindowBatch batch_of(const LanguageTask& task, std::int64_t index) { return std:
 
 TEST_F(Language, TargetsAreTheNextTokensAndBatchesAFunctionOfSeedAndEpoch) {
   const std::string text = alphabet();
-  for (const Windows windows : {Windows::random, Windows::shuffled}) {
+  for (const WindowOrder windows : {WindowOrder::random, WindowOrder::shuffled}) {
     const LanguageConfig config{.text = {text}, .valid_split = 0.0, .context = 10, .batch_size = 4, .windows = windows};
     Context ctx({.seed = 3});
     LanguageTask task(ctx, config, tiny), other(ctx, config, tiny);
@@ -71,8 +71,8 @@ TEST_F(Language, ShuffledWindowsDoNotOverlap) {
   std::string text;
   for (int i = 0; i < 103; ++i) text += fmt::format("{}", char('!' + i % 90));  // 90 different ones, then the first again
   Context ctx;
-  LanguageTask task(ctx, {.text = {write("text", text)}, .valid_split = 0.0, .context = 8, .batch_size = 1, .windows = Windows::shuffled},
-                    tiny);
+  LanguageTask task(
+      ctx, {.text = {write("text", text)}, .valid_split = 0.0, .context = 8, .batch_size = 1, .windows = WindowOrder::shuffled}, tiny);
   for (std::int64_t epoch = 0; epoch < 6; ++epoch) {
     std::multiset<std::int32_t> targets;
     const std::int64_t batches = task.plan(epoch);

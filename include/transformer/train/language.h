@@ -25,11 +25,11 @@ enum class LanguageArch : std::uint8_t { gpt2, llama };
 inline EnumNames<LanguageArch> names(LanguageArch) { return {{LanguageArch::gpt2, "gpt2"}, {LanguageArch::llama, "llama"}}; }
 
 // How an epoch's windows are taken from the row of tokens.
-enum class Windows : std::uint8_t {
+enum class WindowOrder : std::uint8_t {
   random,    // anywhere, as many as fit side by side: what nanoGPT does
   shuffled,  // side by side, from another offset each epoch, in random order: each token once
 };
-inline EnumNames<Windows> names(Windows) { return {{Windows::random, "random"}, {Windows::shuffled, "shuffled"}}; }
+inline EnumNames<WindowOrder> names(WindowOrder) { return {{WindowOrder::random, "random"}, {WindowOrder::shuffled, "shuffled"}}; }
 
 // Sizes of a fresh model.
 struct LanguageModelConfig {
@@ -70,7 +70,7 @@ struct LanguageConfig {
   double character_coverage = 1.0;
   std::int64_t context = 256;
   std::int64_t batch_size = 64;
-  Windows windows = Windows::random;
+  WindowOrder windows = WindowOrder::random;
   bool document_mask = false;
 
   static void visit(auto& self, auto&& field) {
@@ -101,7 +101,7 @@ struct LanguageStart {
 };
 
 // What was read.
-struct TextReport {
+struct CorpusReport {
   std::int64_t documents = 0, tokens = 0, text_bytes = 0;
   std::int64_t unknown = 0;       // tokens
   std::int64_t invalid_utf8 = 0;  // sequences of bytes that became U+FFFD
@@ -121,7 +121,7 @@ TextScore score_tokens(Context& ctx, const TextModel& model, const TokenRow& tok
 
 // The tokens of text files, in memory, and what was read. The end token, where there is one (not -1), stands between documents.
 TokenRow read_tokens(const std::vector<std::string>& files, Documents documents, const Tokenizer& tokenizer, std::int32_t end,
-                     TextReport& report, int threads = 0);
+                     CorpusReport& report, int threads = 0);
 
 class LanguageTask : public ModelTask {
  public:
@@ -132,8 +132,8 @@ class LanguageTask : public ModelTask {
   // Goes on from the weights of another model. Settings of `config` about the vocabulary must have their defaults.
   LanguageTask(Context& ctx, const LanguageConfig& config, const LanguageStart& start);
 
-  const TextReport& training_report() const { return training_report_; }
-  const TextReport& validation_report() const { return validation_report_; }
+  const CorpusReport& training_report() const { return training_report_; }
+  const CorpusReport& validation_report() const { return validation_report_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const TokenRow& training() const { return training_; }
   const TokenRow& validation() const { return validation_; }
@@ -153,7 +153,7 @@ class LanguageTask : public ModelTask {
   LanguageConfig config_;
   TokenizerPtr tokenizer_;
   std::int32_t end_ = -1;  // the token between documents
-  TextReport training_report_, validation_report_;
+  CorpusReport training_report_, validation_report_;
   TokenRow training_, validation_;
   std::int64_t epoch_ = 0, windows_ = 0, offset_ = 0;
   std::vector<std::int64_t> order_;  // of windows side by side
