@@ -69,7 +69,7 @@ TEST(Vocabulary, SubwordsAreLearnedAndTheRestIsSpelledInBytes) {
     const TokenizerPtr tokenizer = vocabulary(kind);
     EXPECT_LE(tokenizer->size(), 400);
     EXPECT_GT(tokenizer->size(), 2 + 256 + 30);
-    EXPECT_LT(tokenizer->encode(poem).size(), 60U);  // of 88 characters
+    EXPECT_LT(tokenizer->encode(poem).size(), vocabulary(VocabularyKind::characters)->encode(poem).size());
     EXPECT_EQ(tokenizer->encode("\n"), std::vector<std::int32_t>{tokenizer->id("<0x0A>")});
     EXPECT_EQ(tokenizer->encode("中"),
               (std::vector<std::int32_t>{tokenizer->id("<0xE4>"), tokenizer->id("<0xB8>"), tokenizer->id("<0xAD>")}));
