@@ -62,8 +62,9 @@ TEST(MaskTokens, FifteenPercentOfThemEightyTenTen) {
   EXPECT_NEAR(same / n, 0.1 + 0.1 / 20, 0.01);
   // What was not chosen is as it was.
   std::set<std::int64_t> chosen(batch.places.begin(), batch.places.end());
-  for (std::size_t i = 0; i < batch.ids.size(); ++i)
+  for (std::size_t i = 0; i < batch.ids.size(); ++i) {
     if (!chosen.contains(static_cast<std::int64_t>(i))) ASSERT_EQ(batch.ids[i], data.tokens.all()[i]);
+  }
 }
 
 TEST(MaskTokens, AFunctionOfSeedEpochAndPlace) {
