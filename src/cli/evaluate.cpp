@@ -1,4 +1,5 @@
-// transformer evaluate: how good translations are, by BLEU and chrF; a file of them, or those that a model makes.
+// transformer evaluate: how good a model is on data it has not seen, whatever its task; each task but translation in a file of its own.
+// Here: BLEU and chrF of translations, of a file of them or of those that a model makes.
 #include <memory>
 
 #include "cli/compute.h"
@@ -74,7 +75,9 @@ void evaluate(const EvaluateConfig& config, const BleuOptions& bleu, ChrfOptions
 }  // namespace
 
 void add_evaluate(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("evaluate", "BLEU and chrF of translations, as sacreBLEU computes them");
+  CLI::App* verb = app.add_subcommand(
+      "evaluate",
+      "how good a model is: BLEU and chrF of translations as sacreBLEU computes them, perplexity, accuracy, errors of forecasts");
   auto config = std::make_shared<EvaluateConfig>();
   auto bleu = std::make_shared<BleuOptions>();
   auto chrf = std::make_shared<ChrfOptions>();
@@ -85,15 +88,15 @@ void add_evaluate(CLI::App& app) {
   auto text = std::make_shared<EvaluateText>();
   auto compute = std::make_shared<ComputeConfig>();
   verb->add_option("MODEL", config->model,
-                   "a translator's folder: translates --source and judges that; without it, --hypothesis is judged");
+                   "a model's folder; a translator translates --source, and that is judged; without MODEL, --hypothesis is judged");
   add_settings(*verb, *config, *bleu, part(*chrf, {.prefix = "chrf", .without = {"lowercase"}}),
                part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}), *series, *images, *labels, *text, *compute);
   verb->callback([=] {
     if (images->asked()) evaluate_images(config->model, *images, *compute);
     else if (labels->asked()) evaluate_labels(config->model, *labels, *compute);
     else if (text->asked()) evaluate_text(config->model, *text, *compute);
-    else if (series->csv.empty()) evaluate(*config, *bleu, *chrf, *search, *compute);
-    else evaluate_series(config->model, *series, *compute);
+    else if (!series->csv.empty()) evaluate_series(config->model, *series, *compute);
+    else evaluate(*config, *bleu, *chrf, *search, *compute);
   });
 }
 
