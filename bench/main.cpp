@@ -128,6 +128,7 @@ void parse(int argc, char** argv, int from, const Arguments& known) {
 }  // namespace
 
 int main(int argc, char** argv) try {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // a line is seen when it is there
   if (argc > 1 && std::strcmp(argv[1], "translate") == 0) {
     TranslateOptions o{.threads = hardware_threads()};
     parse(argc, argv, 2,
