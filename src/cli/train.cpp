@@ -42,11 +42,13 @@ bool flag_given(const CLI::App& verb, const std::string& flag) {
   return option != nullptr && option->count() > 0;
 }
 
-void refuse_with_from(const std::string& from, const std::vector<std::string>& fields) {
-  std::vector<std::string> flags;
-  for (const std::string& field : fields) flags.push_back(flag_of(field));
-  if (!flags.empty())
-    throw CLI::ValidationError(fmt::format("{}: the model and its vocabulary are those of --from {}", fmt::join(flags, ", "), from));
+void refuse_with_from(const CLI::App& verb, const std::string& from, std::vector<std::string> given,
+                      const std::vector<std::string>& others) {
+  for (std::string& field : given) field = flag_of(field);
+  for (const std::string& other : others)
+    if (flag_given(verb, flag_of(other))) given.push_back(flag_of(other));
+  if (!given.empty())
+    throw CLI::ValidationError(fmt::format("{}: the model and its vocabulary are those of --from {}", fmt::join(given, ", "), from));
 }
 
 void add_train(CLI::App& app) {

@@ -33,8 +33,18 @@ std::vector<std::string> fields_given(const CLI::App& verb, const C& config, con
     if (flag_given(verb, flag_of(name)) || value != usual.at(name)) out.push_back(name);
   return out;
 }
-// Error (of usage) when `fields` are given together with --from, which has them already.
-void refuse_with_from(const std::string& from, const std::vector<std::string>& fields);
+
+// With --from the model is the folder's. A setting of it that may be changed is taken out of those that were given (fields_given):
+//   std::vector<std::string> given = fields_given(verb, model);
+//   take(given, "dropout", model.dropout, start.dropout);
+//   refuse_with_from(verb, start.from, given, {"vocab_size"});
+template <class From, class To>
+void take(std::vector<std::string>& given, const char* name, const From& value, To& to) {
+  if (std::erase(given, name) > 0) to = value;
+}
+// Error (of usage) when any are left, or one of `others` has been given by a flag: the folder has them already.
+void refuse_with_from(const CLI::App& verb, const std::string& from, std::vector<std::string> given,
+                      const std::vector<std::string>& others = {});
 
 void add_train_classify(CLI::App& verb);
 void add_train_forecast(CLI::App& verb);

@@ -48,14 +48,11 @@ EncoderStart encoder_start(const CLI::App& verb, const EncoderStart& start, cons
                            const EncoderVocabulary& vocabulary) {
   EncoderStart out = start;
   if (start.from.empty()) return out;
-  std::vector<std::string> refused;
-  for (const std::string& name : fields_given(verb, model)) {
-    if (name == "dropout") out.dropout = model.dropout;
-    else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
-    else refused.push_back(name);
-  }
-  for (const std::string& name : fields_given(verb, vocabulary)) refused.push_back(name);
-  refuse_with_from(start.from, refused);
+  std::vector<std::string> given = fields_given(verb, model);
+  take(given, "dropout", model.dropout, out.dropout);
+  take(given, "attention_dropout", model.attention_dropout, out.attention_dropout);
+  for (const std::string& name : fields_given(verb, vocabulary)) given.push_back(name);
+  refuse_with_from(verb, start.from, given);
   return out;
 }
 

@@ -42,15 +42,11 @@ struct Forecast {
   // With --from: the dropout that the user has set, and nothing that would make another model of the folder's.
   ForecastFineTuning fine_tuning(const CLI::App& verb) const {
     ForecastFineTuning out = start;
-    std::vector<std::string> refused;
-    if (flag_given(verb, "--preset")) refused.emplace_back("preset");
-    for (const std::string& name : fields_given(verb, model)) {
-      if (name == "dropout") out.dropout = model.dropout;
-      else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
-      else if (name == "head_dropout") out.head_dropout = model.head_dropout;
-      else refused.push_back(name);
-    }
-    refuse_with_from(start.from, refused);
+    std::vector<std::string> given = fields_given(verb, model);
+    take(given, "dropout", model.dropout, out.dropout);
+    take(given, "attention_dropout", model.attention_dropout, out.attention_dropout);
+    take(given, "head_dropout", model.head_dropout, out.head_dropout);
+    refuse_with_from(verb, start.from, given, {"preset"});
     return out;
   }
 

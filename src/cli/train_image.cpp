@@ -25,14 +25,11 @@ struct TrainImage {
   // With --from: what the user has set of the model, and nothing that would make another one of the folder's.
   ImageFineTuning fine_tuning(const CLI::App& verb) const {
     ImageFineTuning out = start;
-    std::vector<std::string> refused;
-    for (const std::string& name : fields_given(verb, model)) {
-      if (name == "dropout") out.dropout = model.dropout;
-      else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
-      else if (name == "stochastic_depth") out.stochastic_depth = model.stochastic_depth;
-      else refused.push_back(name);
-    }
-    refuse_with_from(start.from, refused);
+    std::vector<std::string> given = fields_given(verb, model);
+    take(given, "dropout", model.dropout, out.dropout);
+    take(given, "attention_dropout", model.attention_dropout, out.attention_dropout);
+    take(given, "stochastic_depth", model.stochastic_depth, out.stochastic_depth);
+    refuse_with_from(verb, start.from, given);
     return out;
   }
 

@@ -36,15 +36,10 @@ struct Language {
   // With --from: the dropout that the user has set, and nothing that would make another model of the folder's.
   LanguageStart further(const CLI::App& verb) const {
     LanguageStart out = start;
-    std::vector<std::string> refused;
-    for (const std::string& name : fields_given(verb, model)) {
-      if (name == "dropout") out.dropout = model.dropout;
-      else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
-      else refused.push_back(name);
-    }
-    for (const char* name : {"vocab", "vocab_size", "character_coverage"})
-      if (flag_given(verb, flag_of(name))) refused.emplace_back(name);
-    refuse_with_from(start.from, refused);
+    std::vector<std::string> given = fields_given(verb, model);
+    take(given, "dropout", model.dropout, out.dropout);
+    take(given, "attention_dropout", model.attention_dropout, out.attention_dropout);
+    refuse_with_from(verb, start.from, given, {"vocab", "vocab_size", "character_coverage"});
     return out;
   }
 

@@ -30,18 +30,14 @@ struct Translate {
   // --dump-config wrote has all settings: there, those that differ from the defaults are set.
   FineTuning fine_tuning(const CLI::App& verb) const {
     FineTuning out = start;
-    out.label_smoothing = model.label_smoothing;
-    std::vector<std::string> refused;
-    if (flag_given(verb, "--preset")) refused.emplace_back("preset");
-    for (const std::string& name : fields_given(verb, model)) {
-      if (name == "dropout") out.dropout = model.dropout;
-      else if (name == "attention_dropout") out.attention_dropout = model.attention_dropout;
-      else if (name == "ffn_dropout") out.ffn_dropout = model.ffn_dropout;
-      else if (name != "label_smoothing") refused.push_back(name);
-    }
-    for (const char* name : {"arch", "tokenizer", "subwords", "vocab_size", "separate_vocabularies", "character_coverage", "normalization"})
-      if (flag_given(verb, flag_of(name))) refused.emplace_back(name);
-    refuse_with_from(start.from, refused);
+    std::vector<std::string> given = fields_given(verb, model);
+    take(given, "dropout", model.dropout, out.dropout);
+    take(given, "attention_dropout", model.attention_dropout, out.attention_dropout);
+    take(given, "ffn_dropout", model.ffn_dropout, out.ffn_dropout);
+    take(given, "label_smoothing", model.label_smoothing, out.label_smoothing);
+    refuse_with_from(
+        verb, start.from, given,
+        {"preset", "arch", "tokenizer", "subwords", "vocab_size", "separate_vocabularies", "character_coverage", "normalization"});
     return out;
   }
 

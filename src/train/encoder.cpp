@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generate/text_reader.h"
+#include "train/probability.h"
 #include "transformer/io/json.h"
 #include "transformer/text/tokenizer_pair.h"
 
@@ -26,18 +27,13 @@ void check(const EncoderConfig& c) {
   if (c.d_model % c.num_heads != 0) fail("train", "d_model {} is not divided by num_heads {}", c.d_model, c.num_heads);
 }
 
-void check_dropout(const char* name, float value) {
-  if (!(value >= 0.0F && value < 1.0F)) fail("train", "{} is {}: expected a value in [0, 1)", name, value);
-}
-
 // Dropouts under the names of the family.
 json dropouts(const std::string& model_type, const std::optional<float>& dropout, const std::optional<float>& attention) {
   const bool distilbert = model_type == "distilbert";
   json out = json::object();
   const auto set = [&](const char* name, const std::optional<float>& value, const char* key) {
     if (!value) return;
-    check_dropout(name, *value);
-    out[key] = detail::write_value(*value, name);
+    out[key] = probability("train", name, *value);
   };
   set("dropout", dropout, distilbert ? "dropout" : "hidden_dropout_prob");
   set("attention_dropout", attention, distilbert ? "attention_dropout" : "attention_probs_dropout_prob");

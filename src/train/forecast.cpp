@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "train/probability.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/ops/activation.h"
 #include "transformer/ops/elementwise.h"
@@ -30,17 +31,13 @@ constexpr std::array presets = {
     Preset{"base", 336, 96, 16, 8, 128, 16, 256, 3, 0.2F},
 };
 
-json fraction(float value, const char* name) {
-  if (!(value >= 0.0F && value < 1.0F)) fail("train forecast", "{} is {}: expected a value in [0, 1)", name, value);
-  return detail::write_value(value, name);
-}
-
 void set_dropout(json& config, const std::optional<float>& dropout, const std::optional<float>& attention,
                  const std::optional<float>& head) {
   if (dropout)
-    for (const char* key : {"path_dropout", "ff_dropout", "positional_dropout"}) config[key] = fraction(*dropout, "dropout");
-  if (attention) config["attention_dropout"] = fraction(*attention, "attention_dropout");
-  if (head) config["head_dropout"] = fraction(*head, "head_dropout");
+    for (const char* key : {"path_dropout", "ff_dropout", "positional_dropout"})
+      config[key] = probability("train forecast", "dropout", *dropout);
+  if (attention) config["attention_dropout"] = probability("train forecast", "attention_dropout", *attention);
+  if (head) config["head_dropout"] = probability("train forecast", "head_dropout", *head);
 }
 
 // The channels of a table that these names are; "a,b" is two. All of them when there are none.

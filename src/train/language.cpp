@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "train/language_text.h"
+#include "train/probability.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/json.h"
@@ -44,8 +45,7 @@ json changed_dropout(const LanguageStart& start, const json& config) {
   json changes = json::object();
   auto change = [&](const char* field, const std::optional<float>& value, std::initializer_list<const char*> keys) {
     if (!value) return;
-    if (!(*value >= 0.0F && *value < 1.0F)) fail(where, "{} is {}: expected a value in [0, 1)", field, *value);
-    for (const char* key : keys) changes[key] = detail::write_value(*value, field);
+    for (const char* key : keys) changes[key] = probability(where, field, *value);
   };
   if (start.dropout && !gpt2 && !falcon)
     fail(where, "dropout: a model of type {} has none but that of attention; set attention_dropout",
@@ -61,12 +61,8 @@ json changed_dropout(const LanguageStart& start, const json& config) {
 json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, std::int64_t context, std::int32_t end) {
   json out{{"vocab_size", vocabulary}, {"dtype", "float32"}};
   if (end >= 0) out.update({{"bos_token_id", end}, {"eos_token_id", end}});
-  auto probability = [](const char* name, float value) {
-    if (!(value >= 0.0F && value < 1.0F)) fail(where, "{} is {}: expected a value in [0, 1)", name, value);
-    return detail::write_value(value, name);
-  };
-  const json attention = probability("attention_dropout", c.attention_dropout.value_or(c.dropout)),
-             dropout = probability("dropout", c.dropout);
+  const json attention = probability(where, "attention_dropout", c.attention_dropout.value_or(c.dropout)),
+             dropout = probability(where, "dropout", c.dropout);
   if (c.arch == LanguageArch::gpt2) {
     if (c.num_kv_heads != 0 && c.num_kv_heads != c.num_heads)
       fail(where, "num_kv_heads is {}: a GPT-2 has as many as heads; choose the layout llama (--arch llama)", c.num_kv_heads);

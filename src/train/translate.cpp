@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "train/probability.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/json.h"
 #include "transformer/models/classic.h"
@@ -88,9 +89,8 @@ nlohmann::json changed_dropout(const FineTuning& start, const nlohmann::json& co
   nlohmann::json changes = nlohmann::json::object();
   auto change = [&](const char* field, const std::optional<float>& value, const char* key) {
     if (!value) return;
-    if (!(*value >= 0.0F && *value < 1.0F)) fail("train translate", "{} is {}: expected a value in [0, 1)", field, *value);
     if (t5 && std::string_view(field) != "dropout") fail("train translate", "{}: a T5 model has one dropout for all, set that", field);
-    changes[key] = detail::write_value(*value, field);
+    changes[key] = probability("train translate", field, *value);
   };
   change("dropout", start.dropout, t5 ? "dropout_rate" : "dropout");
   change("attention_dropout", start.attention_dropout, "attention_dropout");
