@@ -47,8 +47,8 @@
 #include "transformer/text/bleu.h"           // BLEU as sacreBLEU computes it
 #include "transformer/text/chat_template.h"  // a conversation as a chat model reads it
 #include "transformer/text/chrf.h"
-#include "transformer/text/encoder_tokenizer.h"  // vocabularies for encoders
 #include "transformer/text/documents.h"          // text files as documents
+#include "transformer/text/encoder_tokenizer.h"  // vocabularies for encoders
 #include "transformer/text/labelled.h"           // texts and their classes
 #include "transformer/text/token_row.h"          // long rows of tokens, in memory or in mapped files
 #include "transformer/text/tokenizer.h"          // text to tokens and back

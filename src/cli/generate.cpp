@@ -18,7 +18,7 @@ namespace {
 struct GenerateConfig {
   std::string model = {};
   std::string prompt = {}, prompt_file = {};
-  bool ids = false, chat = false;
+  bool ids = false, chat = false, slide = true;
   std::string system = {};
   std::optional<std::int64_t> seed = {};
   std::int64_t batch = 16;
@@ -28,6 +28,7 @@ struct GenerateConfig {
     field("prompt_file", self.prompt_file, "a file that is the prompt as a whole");
     field("ids", self.ids, "prompts and what is generated are the numbers of tokens");
     field("chat", self.chat, "a prompt is what a user says: it is put into the model's chat template");
+    field("slide", self.slide, "go on when a model's table of positions is full: the older half of the text is forgotten");
     field("system", self.system, "with --chat: what the model is told first");
     field("seed", self.seed, "of draws; the same one gives the same text (none: another one each time)");
     field("batch", self.batch, "prompts of standard input that are computed together, if they are there");
@@ -51,7 +52,7 @@ std::string read_prompt(const std::string& path) {
 void generate(const GenerateConfig& config, const GenerationWishes& wishes, const ComputeConfig& compute) {
   check_usage(config, wishes);
   Context ctx(compute.context());
-  const Generator generator = load_generator(ctx, config.model, {.text = !config.ids});
+  const Generator generator = load_generator(ctx, config.model, {.text = !config.ids, .slide = config.slide});
   GenerationConfig settings = with_wishes(generator.config(), wishes);
   if (!settings.max_new_tokens && !settings.max_length) settings.max_new_tokens = 256;
 

@@ -1,5 +1,6 @@
 #include "transformer/generate/causal.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "transformer/core/error.h"
@@ -9,21 +10,37 @@
 namespace transformer {
 namespace {
 
+constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max();
+
 class CausalDecoder final : public StepDecoder {
  public:
-  CausalDecoder(const TextModel& model, std::int64_t rows, std::int64_t vocabulary)
-      : model_(model), cache_(rows), vocabulary_(vocabulary) {}
+  // window: tokens that a row may hold, the older half of which is forgotten when there are more; 0: all are kept.
+  CausalDecoder(const TextModel& model, std::int64_t rows, std::int64_t vocabulary, std::int64_t window)
+      : model_(model), cache_(rows), vocabulary_(vocabulary), window_(window), held_(static_cast<std::size_t>(rows)) {}
 
   Tensor next(Context& ctx, std::span<const std::int32_t> tokens, const Sequences& sequences, Attended* attended) override {
     if (attended != nullptr) fail("decoder", "alignments are of models with an encoder: this one has none");
     const std::int64_t rows = cache_.rows();
     if (sequences.count() != rows || sequences.total() != static_cast<std::int64_t>(tokens.size()))
       fail("decoder", "{} tokens in {} sequences given for {} rows: expected one sequence each", tokens.size(), sequences.count(), rows);
-    std::vector<std::int64_t> last;  // the last new token of each row
-    for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t row = 0; row < rows; ++row)
       if (sequences.length(row) < 1) fail("decoder", "row {} was given no token: expected one or more", row);
-      last.push_back(sequences.begin(row) + sequences.length(row) - 1);
-    }
+    return window_ > 0 && make_room(tokens, sequences) ? read_again(ctx) : read(ctx, tokens, sequences);
+  }
+
+  void reorder(Context& ctx, std::span<const std::int64_t> parents) override {
+    cache_.reorder(ctx, parents);
+    std::vector<std::vector<std::int32_t>> held;
+    for (const std::int64_t parent : parents) held.push_back(held_[static_cast<std::size_t>(parent)]);
+    held_ = std::move(held);
+  }
+
+ private:
+  // Logits of the token behind each row's last, where these are the new ones.
+  Tensor read(Context& ctx, std::span<const std::int32_t> tokens, const Sequences& sequences) {
+    const std::int64_t rows = cache_.rows();
+    std::vector<std::int64_t> last;  // the last new token of each row
+    for (std::int64_t row = 0; row < rows; ++row) last.push_back(sequences.begin(row) + sequences.length(row) - 1);
     const Tensor ids = Tensor::from<std::int32_t>(ctx, {sequences.total()}, tokens);
     Tensor hidden = model_.hidden(ctx, {.ids = ids, .sequences = sequences, .cache = &cache_});  // [tokens, d]
     if (sequences.total() > rows)
@@ -32,29 +49,56 @@ class CausalDecoder final : public StepDecoder {
     return vocabulary_ < logits.cols() ? contiguous(ctx, logits.column_block(0, vocabulary_)) : logits;
   }
 
-  void reorder(Context& ctx, std::span<const std::int64_t> parents) override { cache_.reorder(ctx, parents); }
+  // Holds the new tokens too. True where a row had more than fits and was cut.
+  bool make_room(std::span<const std::int32_t> tokens, const Sequences& sequences) {
+    bool cut = false;
+    for (std::int64_t row = 0; row < cache_.rows(); ++row) {
+      std::vector<std::int32_t>& held = held_[static_cast<std::size_t>(row)];
+      const auto added = tokens.subspan(static_cast<std::size_t>(sequences.begin(row)), static_cast<std::size_t>(sequences.length(row)));
+      held.insert(held.end(), added.begin(), added.end());
+      if (std::ssize(held) <= window_) continue;
+      held.erase(held.begin(), held.end() - std::max<std::int64_t>(window_ / 2, 1));
+      cut = true;
+    }
+    return cut;
+  }
 
- private:
+  // A token's keys and values know its position and what came before: where that changes they are made anew.
+  Tensor read_again(Context& ctx) {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::int64_t> lengths;
+    for (const std::vector<std::int32_t>& held : held_) {
+      tokens.insert(tokens.end(), held.begin(), held.end());
+      lengths.push_back(std::ssize(held));
+    }
+    cache_ = KVCache(cache_.rows());
+    return read(ctx, tokens, Sequences(lengths));
+  }
+
   const TextModel& model_;
   KVCache cache_;
-  std::int64_t vocabulary_;
+  std::int64_t vocabulary_, window_;
+  std::vector<std::vector<std::int32_t>> held_;  // what the cache has read, by row; with a window only
 };
 
 }  // namespace
 
-CausalModel::CausalModel(const TextModel& model, SpecialTokens special, std::int64_t vocabulary)
-    : model_(model), special_(special), vocabulary_(vocabulary > 0 ? vocabulary : model.text().vocabulary) {
+CausalModel::CausalModel(const TextModel& model, SpecialTokens special, std::int64_t vocabulary, bool slide)
+    : model_(model), special_(special), vocabulary_(vocabulary > 0 ? vocabulary : model.text().vocabulary), slide_(slide) {
   if (model.text().task != TextTask::causal_lm)
     fail("CausalModel", "the model has no causal language model head: it cannot go on from a text");
 }
 
 std::unique_ptr<StepDecoder> CausalModel::start(Context&, std::span<const std::span<const std::int32_t>> sources) const {
-  return std::make_unique<CausalDecoder>(model_, static_cast<std::int64_t>(sources.size()), vocabulary_);
+  const std::int64_t window = slide_ && places() < endless ? places() : 0;
+  return std::make_unique<CausalDecoder>(model_, static_cast<std::int64_t>(sources.size()), vocabulary_, window);
 }
 
-std::int64_t CausalModel::max_tokens() const {
+std::int64_t CausalModel::places() const {
   const TextConfig& c = model_.text();
-  return c.positions > 0 ? c.positions - c.position_offset : std::numeric_limits<std::int64_t>::max();
+  return c.positions > 0 ? c.positions - c.position_offset : endless;
 }
+
+std::int64_t CausalModel::max_tokens() const { return slide_ ? endless : places(); }
 
 }  // namespace transformer

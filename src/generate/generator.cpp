@@ -100,7 +100,7 @@ Generator load_generator(Context& ctx, const std::filesystem::path& folder, cons
   const std::int64_t vocabulary = text != nullptr ? text->text().vocabulary : seq2seq->network.target_vocabulary();
   const std::int64_t possible = target != nullptr ? std::min(target->size(), vocabulary) : vocabulary;
   if (text != nullptr) {
-    g.view_ = std::make_shared<CausalModel>(*text, special, possible);
+    g.view_ = std::make_shared<CausalModel>(*text, special, possible, options.slide);
   } else {
     g.frames_ = g.tokenizers_.source == nullptr || g.tokenizers_.source->kind() == "huggingface";
     g.view_ = std::make_shared<TranslationModel>(seq2seq->network, g.frames_ ? -1 : g.tokenizers_.source->eos(), special, possible);

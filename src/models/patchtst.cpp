@@ -55,7 +55,7 @@ PatchTST::PatchTST(const PatchTSTConfig& c) : config(c), stack(c.stack) {
   const std::int64_t d = c.stack.d_model;
   for (std::int64_t i = 0; i < (c.shared_embedding ? 1 : c.channels); ++i) embeddings.emplace_back(c.patch, d);
   if (c.cls_token) cls_token = {.shape = {1, d}, .init = Init::normal};
-  positions = {.shape = {c.patches() + (c.cls_token ? 1 : 0), d}, .init = Init::normal, .deviation = 1.0F};
+  positions = {.shape = {c.patches() + (c.cls_token ? 1 : 0), d}, .init = Init::normal};
   if (c.sincos_positions) {
     positions.init = Init::sincos;
     positions.trained = false;

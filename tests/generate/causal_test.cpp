@@ -179,6 +179,38 @@ TEST(CausalModel, EndsWhereItsPositionsEnd) {
   }
 }
 
+// Beyond its positions a text goes on from its newer half, alone as in company, in a beam as well.
+TEST(CausalModel, SlidesWhereItsPositionsEnd) {
+  std::size_t tried = 0;
+  for (const std::string& name : causal_cases()) {
+    Loaded c(name);
+    const std::int64_t positions = c.golden.config.value("n_positions", std::int64_t{0});
+    if (positions == 0) continue;
+    ++tried;
+    const CausalModel view(c.text, {}, 0, true);
+    const auto wanted = static_cast<std::size_t>(2 * positions + 3);
+    const std::vector<Ids> prompts{{5, 3, 7}, Ids(static_cast<std::size_t>(positions), 3)};
+    const GenerationConfig config{.max_new_tokens = static_cast<std::int64_t>(wanted)};
+    const auto found = generate(c.ctx, view, prompts, config);
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      ASSERT_EQ(found[i][0].ids.size(), wanted) << name;
+      Ids held = prompts[i];
+      for (const std::int32_t id : found[i][0].ids) {
+        const std::vector<double> logits = c.at_once(held).back();
+        EXPECT_GT(logits[static_cast<std::size_t>(id)], *std::max_element(logits.begin(), logits.end()) - 1e-4) << name;
+        held.push_back(id);
+        if (std::ssize(held) > positions) held.erase(held.begin(), held.end() - positions / 2);
+      }
+      EXPECT_EQ(generate(c.ctx, view, std::span(&prompts[i], 1), config)[0][0].ids, found[i][0].ids) << name;
+    }
+    const auto beam = generate(c.ctx, view, prompts, {.max_new_tokens = config.max_new_tokens, .num_beams = 3});
+    EXPECT_EQ(beam[1][0].ids.size(), wanted) << name;
+    const std::vector<Ids> too_long{Ids(static_cast<std::size_t>(positions) + 1, 3)};
+    EXPECT_THROW(generate(c.ctx, view, too_long, {}), Error) << name;
+  }
+  EXPECT_GT(tried, 0U);
+}
+
 TEST(CausalModel, RefusesWhatItCannotBe) {
   Context ctx;
   for (const auto& folder : golden_cases("bert")) {

@@ -52,7 +52,7 @@ class Classifier {
 
   Kind kind() const { return kind_; }
   const Model& model() const { return *model_; }
-  const ImageProcessor& processor() const { return *processor_; }  // of images
+  const ImageProcessor& processor() const { return *processor_; }   // of images
   const std::vector<std::string>& names() const { return names_; }  // of the classes
 
   // The labels of each, best first, in the order they were given. Each is for its kind: Error otherwise.

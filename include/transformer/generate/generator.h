@@ -55,6 +55,8 @@ GenerationConfig with_wishes(GenerationConfig config, const GenerationWishes& wi
 struct GeneratorOptions {
   // False: prompts and what is generated are token ids; no tokenizer is looked for, and every token of the model is possible.
   bool text = true;
+  // A decoder with a table of positions goes on when the table is full: the older half of the text is forgotten (CausalModel).
+  bool slide = true;
 };
 
 class Generator {
