@@ -1,4 +1,5 @@
 // transformer classify: what texts, their tokens, or images are.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
@@ -6,6 +7,7 @@
 #include "cli/flags.h"
 #include "cli/input_lines.h"
 #include "cli/verbs.h"
+#include "transformer/core/error.h"
 #include "transformer/generate/classifier.h"
 
 namespace transformer::cli {
@@ -17,6 +19,7 @@ struct ClassifyConfig {
   std::string model = {};
   std::vector<std::string> text = {}, image = {};
   std::string input = {};
+  bool pairs = false;
   std::int64_t top_k = 1;
   bool json = false;
   std::int64_t chunk_lines = 4096;
@@ -24,6 +27,7 @@ struct ClassifyConfig {
   static void visit(auto& self, auto&& field) {
     field("text", self.text, "classify this instead of the lines of standard input");
     field("input", self.input, "classify the lines of this file, plain or gzip");
+    field("pairs", self.pairs, "a line is two texts with a tab between them: a question and an answer, two sentences");
     field("image", self.image, "PNG or JPEG files, for models of images");
     field("top_k", self.top_k, "labels given, the best first (0: all)");
     field("json", self.json, "a JSON object a line instead of label, tab, probability");
@@ -63,6 +67,24 @@ void classify_texts(Context& ctx, const Classifier& classifier, const std::vecto
   }
 }
 
+// Lines of two texts, by their tab. Error names a line that has none or several.
+void classify_pairs(Context& ctx, const Classifier& classifier, const std::vector<std::string>& lines, std::int64_t before,
+                    const ClassifyOptions& options, bool json) {
+  std::vector<std::string> first, second;
+  for (const std::string& line : lines) {
+    const std::size_t tab = line.find('\t');
+    if (tab == std::string::npos || line.find('\t', tab + 1) != std::string::npos)
+      fail("classify", "text {} has {} tabs: with --pairs a line is two texts with one tab between them", before + std::ssize(first) + 1,
+           std::count(line.begin(), line.end(), '\t'));
+    first.push_back(line.substr(0, tab)), second.push_back(line.substr(tab + 1));
+  }
+  const auto all = classifier.pairs(ctx, first, second, options);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (json) print_json({{"text", first[i]}, {"second", second[i]}, {"labels", labels_json(all[i])}});
+    else print_labels(all[i]);
+  }
+}
+
 // A line a token, and an empty one after each text.
 void classify_tokens(Context& ctx, const Classifier& classifier, const std::vector<std::string>& texts, const ClassifyOptions& options,
                      bool json) {
@@ -80,8 +102,8 @@ void classify_tokens(Context& ctx, const Classifier& classifier, const std::vect
 
 void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
   if (config.model.empty()) throw CLI::RequiredError("MODEL");
-  if (!config.image.empty() && (!config.text.empty() || !config.input.empty()))
-    throw CLI::ValidationError("--image and --text or --input exclude each other");
+  if (!config.image.empty() && (!config.text.empty() || !config.input.empty() || config.pairs))
+    throw CLI::ValidationError("--image and --text, --input or --pairs exclude each other");
   Context ctx(compute.context());
   const Classifier classifier = Classifier::load(ctx, config.model);
   const bool images = classifier.kind() == Classifier::Kind::images;
@@ -92,8 +114,11 @@ void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
   InputLines input(config.text, config.input);
   TextReport report;
   const ClassifyOptions options{.top_k = config.top_k, .report = &report};
+  if (config.pairs && classifier.kind() != Classifier::Kind::texts)
+    throw CLI::ValidationError("--pairs is for models that classify texts; this one labels their tokens");
   for (std::vector<std::string> texts; input.chunk(config.chunk_lines, texts);) {
-    if (classifier.kind() == Classifier::Kind::tokens) classify_tokens(ctx, classifier, texts, options, config.json);
+    if (config.pairs) classify_pairs(ctx, classifier, texts, report.texts, options, config.json);
+    else if (classifier.kind() == Classifier::Kind::tokens) classify_tokens(ctx, classifier, texts, options, config.json);
     else classify_texts(ctx, classifier, texts, options, config.json);
     std::cout.flush();
   }

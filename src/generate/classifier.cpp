@@ -93,12 +93,27 @@ std::vector<Label> Classifier::best(std::span<const float> logits, std::int64_t 
 
 std::vector<std::vector<Label>> Classifier::texts(Context& ctx, std::span<const std::string> texts, const ClassifyOptions& options) const {
   check(Kind::texts);
+  return label(ctx, TextReader(tokenizer_, longest_text(*model_)).read(ctx, texts, options.report), false, options);
+}
+
+std::vector<std::vector<Label>> Classifier::pairs(Context& ctx, std::span<const std::string> texts, std::span<const std::string> second,
+                                                  const ClassifyOptions& options) const {
+  check(Kind::texts);
+  if (texts.size() != second.size()) fail("classify", "{} texts and {} second ones: expected pairs", texts.size(), second.size());
+  const auto& text = dynamic_cast<const TextModel&>(*model_);
+  return label(ctx, TextReader(tokenizer_, longest_text(*model_)).read(ctx, texts, second, options.report), text.text().types > 1, options);
+}
+
+// types: the model is told which of two texts a token is of.
+std::vector<std::vector<Label>> Classifier::label(Context& ctx, const std::vector<Encoding>& all, bool types,
+                                                  const ClassifyOptions& options) const {
   const Inference inference(ctx);
-  const std::vector<Encoding> all = TextReader(tokenizer_, longest_text(*model_)).read(ctx, texts, options.report);
-  std::vector<std::vector<Label>> out(texts.size());
+  std::vector<std::vector<Label>> out(all.size());
   for (const std::vector<std::size_t>& batch : text_batches(all, options.batch_tokens)) {
     const PaddedTexts in = padded_texts(ctx, all, batch, padding_);
-    const Tensor logits = cast(ctx, model_->run(ctx, {{"input_ids", in.ids}, {"attention_mask", in.mask}}).at("logits"), DType::float32);
+    NamedTensors inputs{{"input_ids", in.ids}, {"attention_mask", in.mask}};
+    if (types) inputs.emplace("token_type_ids", in.types);
+    const Tensor logits = cast(ctx, model_->run(ctx, inputs).at("logits"), DType::float32);
     const std::vector<float> values = logits.to_vector<float>();
     const auto classes = static_cast<std::size_t>(logits.cols());
     for (std::size_t row = 0; row < batch.size(); ++row)

@@ -91,14 +91,17 @@ std::vector<std::vector<std::size_t>> text_batches(const std::vector<Encoding>& 
 PaddedTexts padded_texts(Context& ctx, const std::vector<Encoding>& all, const std::vector<std::size_t>& chosen, std::int32_t padding) {
   std::size_t longest = 0;
   for (std::size_t i : chosen) longest = std::max(longest, all[i].size());
-  std::vector<std::int64_t> ids(chosen.size() * longest, padding), mask(ids.size(), 0);
+  std::vector<std::int64_t> ids(chosen.size() * longest, padding), mask(ids.size(), 0), types(ids.size(), 0);
   for (std::size_t row = 0; row < chosen.size(); ++row) {
-    const auto& from = all[chosen[row]].ids;
-    std::copy(from.begin(), from.end(), ids.begin() + static_cast<std::ptrdiff_t>(row * longest));
-    std::fill_n(mask.begin() + static_cast<std::ptrdiff_t>(row * longest), from.size(), 1);
+    const Encoding& from = all[chosen[row]];
+    const auto at = static_cast<std::ptrdiff_t>(row * longest);
+    std::copy(from.ids.begin(), from.ids.end(), ids.begin() + at);
+    std::copy(from.type_ids.begin(), from.type_ids.end(), types.begin() + at);
+    std::fill_n(mask.begin() + at, from.size(), 1);
   }
   const Shape shape{static_cast<std::int64_t>(chosen.size()), static_cast<std::int64_t>(longest)};
-  return {Tensor::from<std::int64_t>(ctx, shape, ids), Tensor::from<std::int64_t>(ctx, shape, mask)};
+  const auto tensor = [&](const std::vector<std::int64_t>& values) { return Tensor::from<std::int64_t>(ctx, shape, values); };
+  return {tensor(ids), tensor(mask), tensor(types)};
 }
 
 TokenizerPtr tokenizer_of(const std::filesystem::path& folder) {

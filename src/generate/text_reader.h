@@ -37,7 +37,7 @@ std::vector<std::vector<std::size_t>> text_batches(const std::vector<Encoding>& 
 
 // Those texts as a padded batch; `padding` is the id behind the short ones.
 struct PaddedTexts {
-  Tensor ids, mask;  // int64 [texts, longest]
+  Tensor ids, mask, types;  // int64 [texts, longest]; types: which of two texts
 };
 PaddedTexts padded_texts(Context& ctx, const std::vector<Encoding>& texts, const std::vector<std::size_t>& chosen, std::int32_t padding);
 

@@ -41,6 +41,19 @@ TEST_F(Labels, OneLineForEachText) {
   EXPECT_EQ(object.at("labels").size(), 2U);
 }
 
+TEST_F(Labels, PairsAreLinesWithATab) {
+  copy("bert-cls");
+  const CommandResult r = run("classify bert-cls --pairs --json", "a\tb\nfirst\tsecond\n");
+  EXPECT_EQ(r.code, 0) << r.err;
+  const nlohmann::json object = nlohmann::json::parse(r.out.substr(r.out.find('\n') + 1));
+  EXPECT_EQ(object.at("text"), "first");
+  EXPECT_EQ(object.at("second"), "second");
+  const CommandResult bad = run("classify bert-cls --pairs --chunk-lines 1", "a\tb\nno tab\n");
+  EXPECT_EQ(bad.code, 1);
+  expect_parts(bad.err, {"text 2 has 0 tabs"});
+  expect_usage("classify bert-cls --pairs --image x.png", "--pairs");
+}
+
 TEST_F(Labels, TokensStandOneALine) {
   std::filesystem::create_directories(folder_ / "variants");
   copy("variants/bert-tokens");

@@ -75,6 +75,35 @@ TEST(Classifier, GivesTheProbabilitiesOfEveryTextInOrder) {
 }
 
 // As Hugging Face's pipeline for text classification decides.
+// The second text has the tokens' other type where the model knows two, as in training on pairs.
+TEST(Classifier, ReadsPairs) {
+  for (const char* name : {"bert-cls", "distilbert-cls"}) {
+    const Folder folder(name);
+    Context ctx;
+    const Classifier classifier = Classifier::load(ctx, folder.path());
+    const std::vector<std::string> first{"a short one", "x", "another, longer than both"}, second{"is it", "the end", ""};
+    const auto all = classifier.pairs(ctx, first, second, {.top_k = 0});
+    const auto model = load_model(ctx, folder.path());
+    const TokenizerPtr tokenizer = load_tokenizer(folder.path());
+    const bool types = read_json(folder.path() / "config.json").value("type_vocab_size", 0) > 1;
+    bool matters = false;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      const Encoding e = tokenizer->tokenize_pair(first[i], second[i]);
+      const Shape shape{1, std::ssize(e.ids)};
+      const std::vector<std::int64_t> ids(e.ids.begin(), e.ids.end()), kinds(e.type_ids.begin(), e.type_ids.end());
+      NamedTensors inputs{{"input_ids", Tensor::from<std::int64_t>(ctx, shape, ids)}};
+      const NoGradients no_gradients(ctx);
+      const std::vector<float> plain = model->run(ctx, inputs).at("logits").to_vector<float>();
+      if (types) inputs.emplace("token_type_ids", Tensor::from<std::int64_t>(ctx, shape, kinds));
+      const std::vector<float> logits = model->run(ctx, inputs).at("logits").to_vector<float>();
+      matters = matters || std::abs(probability(logits, 0) - probability(plain, 0)) > 1e-4;
+      for (const Label& label : all[i]) EXPECT_NEAR(label.score, probability(logits, label.id), 1e-5) << name << " " << i;
+    }
+    EXPECT_EQ(matters, types) << name;
+    EXPECT_THROW(classifier.pairs(ctx, first, std::span(second).first(2)), Error);
+  }
+}
+
 TEST(Classifier, TheProblemSaysWhatAScoreIs) {
   Context ctx;
   const std::string text = "some text";

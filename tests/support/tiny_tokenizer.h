@@ -25,8 +25,8 @@ inline nlohmann::json tiny_tokenizer(bool framed) {
                      {"rstrip", false},
                      {"normalized", false},
                      {"special", true}});
-  auto special = [](const char* name) { return Json{{"SpecialToken", {{"id", name}, {"type_id", 0}}}}; };
-  const Json a = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, b = {{"Sequence", {{"id", "B"}, {"type_id", 0}}}};
+  auto special = [](const char* name, int type = 0) { return Json{{"SpecialToken", {{"id", name}, {"type_id", type}}}}; };
+  const Json a = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, b = {{"Sequence", {{"id", "B"}, {"type_id", 1}}}};
   Json tokenizer = {{"version", "1.0"},
                     {"truncation", nullptr},
                     {"padding", nullptr},
@@ -49,7 +49,7 @@ inline nlohmann::json tiny_tokenizer(bool framed) {
     tokenizer["post_processor"] = {
         {"type", "TemplateProcessing"},
         {"single", {special("<s>"), a, special("</s>")}},
-        {"pair", {special("<s>"), a, special("</s>"), b, special("</s>")}},
+        {"pair", {special("<s>"), a, special("</s>"), b, special("</s>", 1)}},
         {"special_tokens",
          {{"<s>", {{"id", "<s>"}, {"ids", {1}}, {"tokens", {"<s>"}}}}, {"</s>", {{"id", "</s>"}, {"ids", {2}}, {"tokens", {"</s>"}}}}}}};
   return tokenizer;

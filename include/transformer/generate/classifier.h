@@ -57,6 +57,9 @@ class Classifier {
 
   // The labels of each, best first, in the order they were given. Each is for its kind: Error otherwise.
   std::vector<std::vector<Label>> texts(Context& ctx, std::span<const std::string> texts, const ClassifyOptions& options = {}) const;
+  // Texts in pairs (a question and an answer, two sentences): second[i] belongs to texts[i].
+  std::vector<std::vector<Label>> pairs(Context& ctx, std::span<const std::string> texts, std::span<const std::string> second,
+                                        const ClassifyOptions& options = {}) const;
   std::vector<std::vector<TokenLabels>> tokens(Context& ctx, std::span<const std::string> texts, const ClassifyOptions& options = {}) const;
   std::vector<std::vector<Label>> images(Context& ctx, std::span<const Image> images, const ClassifyOptions& options = {}) const;
 
@@ -64,6 +67,7 @@ class Classifier {
   enum class Score : std::uint8_t { softmax, sigmoid, value };
   Classifier() = default;
   void check(Kind asked) const;
+  std::vector<std::vector<Label>> label(Context& ctx, const std::vector<Encoding>& texts, bool types, const ClassifyOptions& options) const;
   std::vector<Label> best(std::span<const float> logits, std::int64_t count) const;
 
   std::shared_ptr<const Model> model_;
