@@ -14,8 +14,9 @@ namespace {
 
 using nlohmann::json;
 
-// Those of nanoGPT; the time of an update does not depend on them.
-constexpr float peak_lr = 1e-3F, clip_norm = 1.0F;
+// Those of nanoGPT, but for a whole training the learning rate of recipes/shakespeare-char.toml; the time of an update does not depend
+// on them.
+constexpr float peak_lr = 1e-3F, whole_lr = 4e-3F, clip_norm = 1.0F;
 constexpr AdamOptions adam{.beta1 = 0.9F, .beta2 = 0.99F, .eps = 1e-8F, .weight_decay = 0.1F};
 constexpr std::int64_t warmup = 100;
 
@@ -52,7 +53,7 @@ void measure(const Setting& s, DType precision, Rounds& rounds) {
 std::pair<double, Metrics> train_whole(const Setting& s, DType precision) {
   BenchTask ours(s.options, s.data, precision);
   TaskStep step(ours.ctx, *ours.task, adam);
-  const Schedule schedule{.kind = Schedule::Kind::cosine, .peak = peak_lr, .warmup = warmup, .total = s.count, .floor = 0.1F * peak_lr};
+  const Schedule schedule{.kind = Schedule::Kind::cosine, .peak = whole_lr, .warmup = warmup, .total = s.count, .floor = 1e-4F};
   const double begin = seconds();
   for (std::int64_t done = 0, epoch = 0; done < s.count; ++epoch) {
     const std::int64_t count = std::min(s.count - done, epoch == 0 ? ours.batches : ours.task->plan(epoch));
@@ -168,8 +169,8 @@ void task_bench(const TaskOptions& options) {
   std::printf("Training: %s; %d threads\n\n", std::string(kind.title).c_str(), options.threads);
   const std::filesystem::path batches = folder.path() / "batches.safetensors";
   s.arguments = fmt::format("--model '{}' --batches '{}' --threads {} --modes {} --samples {} --lr {} --beta2 {} --weight-decay {}",
-                            folder.path().string(), batches.string(), options.threads, options.peer_modes, s.samples, peak_lr, adam.beta2,
-                            adam.weight_decay);
+                            folder.path().string(), batches.string(), options.threads, options.peer_modes, s.samples,
+                            options.whole ? whole_lr : peak_lr, adam.beta2, adam.weight_decay);
   if (peers_enabled()) {
     write_batches(s, options.whole ? 1 : s.count, batches);
     check_peer(s);

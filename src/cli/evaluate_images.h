@@ -11,12 +11,14 @@ namespace transformer::cli {
 struct EvaluateImages {
   ImageSource source = {};
   ImageSplit split = ImageSplit::test;
+  bool skip_broken = false;
   std::int64_t batch = 256;
 
   bool asked() const { return !source.images.empty() || !source.idx.empty() || !source.cifar.empty(); }
   static void visit(auto& self, auto&& field) {
     ImageSource::visit(self.source, field);
     field("image_split", self.split, "which of these images");
+    field("skip_broken", self.skip_broken, "leave images out that cannot be read");
     field("image_batch", self.batch, "images that are computed together");
   }
 };

@@ -79,7 +79,7 @@ struct Classify {
     ClassifyTask task = this->task(ctx, further);
     say_what_was_read(task);
     say_model(task);
-    if (train(ctx, task, with_warmup(verb, training, task)).end != TrainResult::End::interrupted) say_how_good(ctx, task);
+    if (train(ctx, task, training).end != TrainResult::End::interrupted) say_how_good(ctx, task);
   }
 };
 

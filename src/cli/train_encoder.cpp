@@ -8,10 +8,6 @@ namespace transformer::cli {
 
 namespace fs = std::filesystem;
 
-namespace {
-constexpr std::int64_t usual_warmup = 500;
-}
-
 std::int64_t ToyConfig::training() const {
   if (toy < 2) fail("train", "toy is {}: expected 2 texts or more", toy);
   return toy / 2 * 2;
@@ -29,19 +25,10 @@ std::string write_toy(const std::string& save_dir, const std::string& name, cons
 TrainConfig encoder_training(const std::string& best_metric) {
   return {.max_epoch = 10,
           .lr_scheduler = Schedule::Kind::cosine,
-          .warmup_updates = usual_warmup,
+          .usual_warmup = 500,
           .adam_eps = 1e-6F,
           .weight_decay = 0.01F,
           .best_metric = best_metric};
-}
-
-TrainConfig with_warmup(const CLI::App& verb, TrainConfig training, Task& task) {
-  if (flag_given(verb, "--warmup-updates") || training.warmup_updates != usual_warmup) return training;
-  const std::int64_t updates = (task.plan(0) + training.update_freq - 1) / training.update_freq;  // of an epoch
-  std::int64_t all = training.max_update;
-  if (training.max_epoch > 0 && (all == 0 || training.max_epoch < all / updates)) all = training.max_epoch * updates;
-  if (all > 0) training.warmup_updates = std::min(usual_warmup, all / 10);
-  return training;
 }
 
 EncoderStart encoder_start(const CLI::App& verb, const EncoderStart& start, const EncoderConfig& model,

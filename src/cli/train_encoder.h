@@ -26,8 +26,6 @@ std::string write_toy(const std::string& save_dir, const std::string& name, cons
 
 // Settings of training that suit encoders, instead of those for translators.
 TrainConfig encoder_training(const std::string& best_metric);
-// Unless the user says otherwise, the warm-up is at most a tenth of all updates: there may be few texts.
-TrainConfig with_warmup(const CLI::App& verb, TrainConfig training, Task& task);
 
 // With --from: the dropout that the user has set. Error (of usage) for settings that would make another model of the folder's.
 EncoderStart encoder_start(const CLI::App& verb, const EncoderStart& start, const EncoderConfig& model,

@@ -32,7 +32,7 @@ struct Forecast {
   TrainConfig training{.max_epoch = 20,
                        .lr = 1e-4F,
                        .lr_scheduler = Schedule::Kind::cosine,
-                       .warmup_updates = 0,
+                       .usual_warmup = 0,
                        .adam_beta2 = 0.999F,
                        .adam_eps = 1e-8F,
                        .best_metric = "mse"};
@@ -79,6 +79,7 @@ struct Forecast {
     fmt::print(stderr, "model: {} parameters{}\n", count(task.parameters()),
                start.from.empty() ? "" : fmt::format(", from {}", start.from));
     if (data.toy != ToySeries::none) {  // for transformer forecast --csv
+      fs::create_directories(training.save_dir);
       AtomicFile file(fs::path(training.save_dir) / "prices.csv");
       file.write(write_table(task.table()));
       file.commit();

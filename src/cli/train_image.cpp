@@ -14,7 +14,7 @@ struct TrainImage {
   // What ViTs are trained with.
   TrainConfig training{.lr = 1e-3F,
                        .lr_scheduler = Schedule::Kind::cosine,
-                       .warmup_updates = 100,
+                       .usual_warmup = 100,
                        .adam_beta2 = 0.999F,
                        .adam_eps = 1e-8F,
                        .weight_decay = 0.05F,

@@ -23,8 +23,8 @@ struct Language {
   LanguageConfig data;
   TrainConfig training{.lr = 1e-3F,
                        .lr_scheduler = Schedule::Kind::cosine,
-                       .warmup_updates = 100,
-                       .min_lr = 1e-4F,
+                       .usual_warmup = 100,
+                       .usual_floor = 0.1F,
                        .adam_beta2 = 0.99F,
                        .adam_eps = 1e-8F,
                        .weight_decay = 0.1F,
@@ -43,14 +43,6 @@ struct Language {
     return out;
   }
 
-  // A short run has a short warm-up, unless the user says otherwise.
-  TrainConfig schedule(const CLI::App& verb) const {
-    TrainConfig out = training;
-    if (out.max_update > 0 && out.warmup_updates >= out.max_update && !flag_given(verb, "--warmup-updates"))
-      out.warmup_updates = out.max_update / 10;
-    return out;
-  }
-
   LanguageTask task(Context& ctx, const LanguageStart& from) const {
     if (!start.from.empty()) return {ctx, data, from};
     return {ctx, data, model, latest_checkpoint(training.save_dir)};
@@ -58,7 +50,6 @@ struct Language {
 
   void run(const CLI::App& verb) const {
     const LanguageStart from = start.from.empty() ? start : further(verb);
-    const TrainConfig training = schedule(verb);
     check(training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     LanguageTask task = this->task(ctx, from);

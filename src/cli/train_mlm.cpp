@@ -49,7 +49,7 @@ struct Mlm {
     if (task.validation_texts() > 0) fmt::print(stderr, "validation: {} texts\n", task.validation_texts());
     say(task.report());
     say_model(task);
-    train(ctx, task, with_warmup(verb, training, task));
+    train(ctx, task, training);
   }
 };
 

@@ -293,6 +293,11 @@ Metrics ClassifyTask::validate(Context& ctx) {
   return {{"loss", e.loss}, {"accuracy", e.matrix.accuracy()}, {"macro_f1", e.matrix.macro_f1()}};
 }
 
+std::vector<std::string> ClassifyTask::metrics() const {
+  if (!validation_) return {};
+  return {"loss", "accuracy", "macro_f1"};
+}
+
 std::optional<Evaluation> ClassifyTask::test(Context& ctx) const {
   if (!test_ && !validation_) return std::nullopt;
   return judge(ctx, network(), test_ ? *test_ : *validation_, classes_);

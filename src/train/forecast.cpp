@@ -221,6 +221,11 @@ Metrics ForecastTask::validate(Context& ctx) {
   return {{"loss", errors.all_scaled().mse}, {"mse", mse}, {"mae", mae}};
 }
 
+std::vector<std::string> ForecastTask::metrics() const {
+  if (parts_.validation.size() == 0) return {};
+  return {"loss", "mse", "mae"};
+}
+
 std::optional<ForecastErrors> ForecastTask::test(Context& ctx) const {
   if (parts_.test.size() == 0) return std::nullopt;
   return measure(ctx, model(), *windows_, parts_.test, notes_);

@@ -362,7 +362,7 @@ ImageScores score_images(Context& ctx, const Model& model, const ImageProcessor&
       std::int64_t better = 0, equal = 0;  // of equal ones the first counts
       for (std::int64_t k = 0; k < logits.cols(); ++k) {
         sum += std::exp(static_cast<double>(row[k] - largest));
-        better += row[k] > right ? 1 : 0;
+        better += row[k] <= right ? 0 : 1;  // what is no number is never right
         equal += row[k] == right && k < images.label(place) ? 1 : 0;
       }
       scores.loss += std::log(sum) + static_cast<double>(largest - right);
@@ -381,6 +381,13 @@ Metrics ImageTask::measure(Context& ctx, const Part& part) {
   Metrics out{{"loss", s.loss}, {"accuracy", s.accuracy}};
   if (classes_.size() > 10) out.emplace_back("top5", s.top5);
   return out;
+}
+
+std::vector<std::string> ImageTask::metrics() const {
+  if (validation_.places.empty()) return {};
+  std::vector<std::string> names{"loss", "accuracy"};
+  if (classes_.size() > 10) names.emplace_back("top5");
+  return names;
 }
 
 void ImageTask::save_beside(const fs::path& folder) const { write_json(folder / "preprocessor_config.json", processor_.to_json()); }

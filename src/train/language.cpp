@@ -253,6 +253,11 @@ Metrics LanguageTask::validate(Context& ctx) {
   return measured;
 }
 
+std::vector<std::string> LanguageTask::metrics() const {
+  if (validation_.size() == 0) return {};
+  return {"loss", "perplexity", "bits_per_byte"};
+}
+
 void LanguageTask::save_beside(const fs::path& folder) const {
   tokenizer_->save_into(folder);
   GenerationConfig generation{.do_sample = true, .temperature = 0.8, .top_k = 200};

@@ -264,4 +264,9 @@ Metrics MlmTask::validate(Context& ctx) {
   return {{"loss", sum / count}, {"perplexity", std::exp(sum / count)}, {"accuracy", right / count}};
 }
 
+std::vector<std::string> MlmTask::metrics() const {
+  if (!validation_) return {};
+  return {"loss", "perplexity", "accuracy"};
+}
+
 }  // namespace transformer

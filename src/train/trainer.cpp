@@ -54,9 +54,21 @@ std::optional<double> value_of(const Metrics& metrics, std::string_view name) {
   return std::nullopt;
 }
 
+// Weights that are not finite may still score: their model is never the better one.
+bool is_sound(const Metrics& metrics) {
+  return std::all_of(metrics.begin(), metrics.end(), [](const auto& metric) { return std::isfinite(metric.second); });
+}
+
 // Losses and perplexities should fall; scores rise.
 bool smaller_is_better(std::string_view metric) {
   return metric == "loss" || metric == "perplexity" || metric == "mse" || metric == "mae" || metric == "bits_per_byte";
+}
+
+fs::path make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail(path.string(), "cannot make the folder: {}", error.message());
+  return path;
 }
 
 }  // namespace
@@ -76,6 +88,8 @@ void check(const TrainConfig& c) {
   if (c.update_freq < 1) fail("train", "update_freq is {}: expected 1 or more", c.update_freq);
   if (c.keep_last < 1) fail("train", "keep_last is {}: expected 1 or more, the state of training is resumed from it", c.keep_last);
   if (!(c.lr > 0.0F)) fail("train", "lr is {}: expected more than 0", c.lr);
+  if (c.min_lr && !(*c.min_lr >= 0.0F && *c.min_lr <= c.lr)) fail("train", "min_lr is {}: expected 0 to lr, {}", *c.min_lr, c.lr);
+  if (c.warmup_updates && *c.warmup_updates < 0) fail("train", "warmup_updates is {}: expected 0 or more", *c.warmup_updates);
   if (!(c.clip_norm >= 0.0F)) fail("train", "clip_norm is {}: expected 0 or more", c.clip_norm);
   if (!(c.ema_decay >= 0.0F && c.ema_decay < 1.0F)) fail("train", "ema_decay is {}: expected a value in [0, 1)", c.ema_decay);
   if (c.average < 0 || c.log_interval < 1 || c.max_bad_updates < 1 || c.patience < 0)
@@ -83,10 +97,21 @@ void check(const TrainConfig& c) {
          c.patience, c.log_interval, c.max_bad_updates);
   if (c.lr_scheduler == Schedule::Kind::cosine && c.max_update == 0 && c.max_epoch == 0)
     fail("train", "the cosine schedule needs max_update or max_epoch, where it ends");
+  // Only making the folder tells whether it can be made. One that was not there goes again: there is nothing to keep yet.
+  std::vector<fs::path> made;
   std::error_code error;
-  fs::create_directories(c.save_dir, error);
-  if (error) fail(c.save_dir, "cannot make the folder: {}", error.message());
-  if (access(c.save_dir.c_str(), W_OK) != 0) fail(c.save_dir, "cannot be written to: {}", std::generic_category().message(errno));
+  for (fs::path at = fs::absolute(c.save_dir).lexically_normal(); !fs::exists(at, error) && at.has_relative_path(); at = at.parent_path())
+    made.push_back(at);
+  make_folder(c.save_dir);
+  const bool writable = access(c.save_dir.c_str(), W_OK) == 0;
+  const int why = errno;
+  for (const fs::path& at : made) fs::remove(at, error);
+  if (!writable) fail(c.save_dir, "cannot be written to: {}", std::generic_category().message(why));
+}
+
+std::int64_t warmup_of(const TrainConfig& c, std::int64_t total) {
+  if (c.warmup_updates) return *c.warmup_updates;
+  return c.lr_scheduler == Schedule::Kind::cosine && total > 0 ? std::min(c.usual_warmup, total / 10) : c.usual_warmup;
 }
 
 struct Trainer::State {
@@ -116,16 +141,16 @@ struct Trainer::State {
   double loss_sum = 0.0, targets = 0.0, tokens = 0.0, gradient_norm = 0.0, since = 0.0;
 
   State(Context& c, Task& t, const TrainConfig& settings, const std::atomic<bool>* stop_flag)
-      : ctx(c), task(t), config(settings), stop(stop_flag), folder((check(settings), settings.save_dir)), lock(folder), checkpoints(folder),
-        parameters(t.parameters()),
+      : ctx(c), task(t), config(settings), stop(stop_flag), folder((check(settings), make_folder(settings.save_dir))), lock(folder),
+        checkpoints(folder), parameters(t.parameters()),
         adam(c, parameters,
              {.beta1 = settings.adam_beta1, .beta2 = settings.adam_beta2, .eps = settings.adam_eps, .weight_decay = settings.weight_decay},
              decay_matrices),
         schedule{.kind = settings.lr_scheduler,
                  .peak = settings.lr,
-                 .warmup = settings.warmup_updates,
+                 .warmup = warmup_of(settings, settings.max_update),
                  .total = settings.max_update,
-                 .floor = settings.min_lr},
+                 .floor = settings.min_lr.value_or(settings.usual_floor * settings.lr)},
         progress(stderr,
                  {.mode = settings.quiet ? ProgressOptions::Mode::quiet : ProgressOptions::Mode::automatic,
                   .log_interval = settings.log_interval}) {}
@@ -133,6 +158,8 @@ struct Trainer::State {
   void resume();
   void save();
   void save_best();
+  void plan_schedule(std::int64_t batches);
+  void check_task();
   void validate();
   json identity() const;
   json settings() const;
@@ -236,10 +263,11 @@ void Trainer::State::validate() {
   const auto value = value_of(measured, config.best_metric);
   if (!value) fail("train", "best_metric is '{}': this task measures {}", config.best_metric, describe(measured));
   const auto before = value_of(best, config.best_metric);
-  const bool better = !before || !std::isfinite(*before) || (smaller_is_better(config.best_metric) ? *value < *before : *value > *before);
+  const bool closer = before && (smaller_is_better(config.best_metric) ? *value < *before : *value > *before);
+  const bool better = !before || (is_sound(measured) && (!is_sound(best) || closer));
   if (better) best = measured, best_step = step, without_improvement = 0;
   else ++without_improvement;
-  log->add({.step = step, .epoch = epoch, .split = "valid", .seconds = seconds(), .values = measured});
+  log->add({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .split = "valid", .seconds = seconds(), .values = measured});
   progress.note(fmt::format(
       "step {}: validation {}{}", step, describe(measured),
       better ? " (best)" : fmt::format("; best {:.4g} at step {}", value_of(best, config.best_metric).value_or(0.0), best_step)));
@@ -284,6 +312,30 @@ json Trainer::State::identity() const {
   json out = task.identity();
   out["training"] = {{"seed", ctx.random().seed()}, {"update_freq", config.update_freq}};
   return out;
+}
+
+// An epoch has so many batches: how long the training is, and how the learning rate goes.
+void Trainer::State::plan_schedule(std::int64_t batches) {
+  const std::int64_t updates = (batches + config.update_freq - 1) / config.update_freq;
+  total_steps = config.max_update;
+  if (config.max_epoch > 0 && (total_steps == 0 || config.max_epoch <= total_steps / updates)) total_steps = config.max_epoch * updates;
+  schedule.total = total_steps;
+  schedule.warmup = warmup_of(config, total_steps);
+}
+
+// What can be known before the first update, and before anything is written.
+void Trainer::State::check_task() {
+  const std::vector<std::string> names = task.metrics();
+  if (!names.empty() && std::find(names.begin(), names.end(), config.best_metric) == names.end())
+    fail("train", "best_metric is '{}': this task measures {}", config.best_metric, fmt::join(names, ", "));
+  if (names.empty() && config.max_epoch == 0 && config.max_update == 0)
+    fail("train",
+         "training would never end: there is no validation data, so that patience has nothing to count; give max_epoch or max_update");
+  if (schedule.kind != Schedule::Kind::cosine || !config.warmup_updates) return;
+  if (const std::int64_t batches = task.plan(0); batches > 0) plan_schedule(batches);
+  if (schedule.warmup >= total_steps)
+    fail("train", "warmup_updates is {}, but the whole training has {} updates: set it lower, or train longer", schedule.warmup,
+         total_steps);
 }
 
 json Trainer::State::settings() const {
@@ -355,10 +407,7 @@ void Trainer::State::average(TrainResult& result) {
     const NoGradients no_gradients(ctx);
     result.average = task.validate(ctx);
   }
-  std::error_code error;
-  fs::create_directories(folder / "average", error);
-  if (error) fail((folder / "average").string(), "cannot make the folder: {}", error.message());
-  task.save(folder / "average");
+  task.save(make_folder(folder / "average"));
   assign(ctx, parameters, own);
   progress.note(fmt::format("average of the last {} checkpoints: {}", steps.size(), describe(result.average)));
 }
@@ -375,15 +424,13 @@ std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
 
 TrainResult Trainer::run() {
   State& s = *state_;
+  s.check_task();
   s.resume();
   s.since = s.seconds();
   while (!s.done() && !s.interrupted()) {
     const std::int64_t batches = s.task.plan(s.epoch);
     if (batches < 1) fail("train", "there is no data: the epoch has no batches");
-    const std::int64_t updates = (batches + s.config.update_freq - 1) / s.config.update_freq;
-    s.total_steps = s.config.max_epoch > 0 ? s.config.max_epoch * updates : 0;
-    if (s.config.max_update > 0) s.total_steps = s.total_steps > 0 ? std::min(s.total_steps, s.config.max_update) : s.config.max_update;
-    s.schedule.total = s.total_steps;
+    s.plan_schedule(batches);
     s.train_epoch(batches);
   }
   TrainResult result{.step = s.step, .epoch = s.epoch, .best_step = s.best_step, .best = s.best};

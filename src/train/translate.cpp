@@ -297,6 +297,13 @@ Metrics TranslateTask::validate(Context& ctx) {
   return measured;
 }
 
+std::vector<std::string> TranslateTask::metrics() const {
+  if (!validation_) return {};
+  std::vector<std::string> names{"loss", "perplexity"};
+  if (config_.eval_bleu) names.emplace_back("bleu");
+  return names;
+}
+
 void TranslateTask::save_beside(const fs::path& folder) const {
   const bool subwords = tokenizers_.source->kind() == "sentencepiece" && tokenizers_.target->kind() == "sentencepiece";
   if (marian() && subwords) save_marian_tokenizers(tokenizers_, folder);

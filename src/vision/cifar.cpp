@@ -34,6 +34,16 @@ std::vector<std::string> class_names(const fs::path& path, std::int64_t count) {
   return names;
 }
 
+// data_batch_1.bin up to the last that is there. Error when one is missing between them: a part of the images would be.
+std::vector<fs::path> training_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (int i = 1; i <= 5; ++i) files.push_back(folder / fmt::format("data_batch_{}.bin", i));
+  while (files.size() > 1 && !fs::exists(files.back())) files.pop_back();
+  for (const fs::path& file : files)
+    if (files.size() > 1 && !fs::exists(file)) fail(file.string(), "it is not there, but {} is", files.back().filename().string());
+  return files;
+}
+
 }  // namespace
 
 std::shared_ptr<const ImageDataset> open_cifar(const std::string& given, ImageSplit split) {
@@ -43,9 +53,7 @@ std::shared_ptr<const ImageDataset> open_cifar(const std::string& given, ImageSp
   std::vector<fs::path> files;
   if (split == ImageSplit::test) files = {folder / (hundred ? "test.bin" : "test_batch.bin")};
   else if (hundred) files = {folder / "train.bin"};
-  else
-    for (int i = 1; i == 1 || fs::exists(folder / fmt::format("data_batch_{}.bin", i)); ++i)
-      files.push_back(folder / fmt::format("data_batch_{}.bin", i));
+  else files = training_files(folder);
   if (!fs::exists(files.front())) {
     if (split == ImageSplit::test) return nullptr;
     fail(folder.string(), "there is no data_batch_1.bin (CIFAR-10) nor train.bin (CIFAR-100): the binary version is expected");

@@ -16,8 +16,9 @@ bool is_image(const fs::path& path) {
 
 std::vector<fs::path> sorted(const fs::path& folder, auto&& wanted) {
   std::vector<fs::path> out;
+  std::error_code error;  // of a link that leads nowhere, which is a broken image if it is named like one
   for (const auto& entry : fs::directory_iterator(folder))
-    if (!entry.path().filename().string().starts_with('.') && wanted(entry)) out.push_back(entry.path());
+    if (!entry.path().filename().string().starts_with('.') && wanted(entry, error)) out.push_back(entry.path());
   std::sort(out.begin(), out.end());
   return out;
 }
@@ -25,9 +26,10 @@ std::vector<fs::path> sorted(const fs::path& folder, auto&& wanted) {
 class ImageFolder final : public ImageDataset {
  public:
   explicit ImageFolder(const fs::path& folder) {
-    const auto folders = sorted(folder, [](const fs::directory_entry& e) { return e.is_directory(); });
+    const auto folders = sorted(folder, [](const fs::directory_entry& e, std::error_code& error) { return e.is_directory(error); });
     for (const fs::path& one : folders) {
-      const auto files = sorted(one, [](const fs::directory_entry& e) { return e.is_regular_file() && is_image(e.path()); });
+      const auto files = sorted(
+          one, [](const fs::directory_entry& e, std::error_code& error) { return is_image(e.path()) && !e.is_directory(error); });
       if (files.empty()) fail(one.string(), "there are no images of this class: expected .png or .jpg files");
       labels_.insert(labels_.end(), files.size(), std::ssize(classes_));
       classes_.push_back(one.filename().string());

@@ -1,5 +1,7 @@
 #include "transformer/train/image.h"
 
+#include <cmath>
+
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,6 +10,7 @@
 #include "support/temporary_folder.h"
 #include "support/toy_images.h"
 #include "transformer/io/json.h"
+#include "transformer/ops/copy.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/train/trainer.h"
 
@@ -45,6 +48,7 @@ TEST_F(ImageTaskTest, LearnsAndItsFolderOpens) {
       .run();
   const Metrics measured = task.validate(ctx);
   EXPECT_EQ(measured.at(1).first, "accuracy");
+  EXPECT_EQ(task.metrics(), (std::vector<std::string>{"loss", "accuracy"}));
   EXPECT_GE(measured.at(1).second, 0.95);
   const nlohmann::json config = read_json(folder_ / "model/config.json");
   EXPECT_EQ(config.at("architectures").at(0), "ViTForImageClassification");
@@ -60,6 +64,19 @@ TEST_F(ImageTaskTest, LearnsAndItsFolderOpens) {
   task.load(ctx, model);
   EXPECT_EQ(task.test(ctx).at(1).second, one.accuracy);
   EXPECT_NEAR(task.test(ctx).at(0).second, one.loss, 1e-5);
+}
+
+TEST_F(ImageTaskTest, AnAnswerThatIsNoNumberIsNeverRight) {
+  Context ctx({.threads = 1, .seed = 1});
+  settings_.images.valid = ImageValidation::test;
+  ImageTask task(ctx, settings_, tiny());
+  for (const NamedParameter& p : task.parameters()) {
+    Tensor weights = p.parameter->tensor.detach();
+    copy_into(ctx, Tensor::full(ctx, weights.shape(), std::nanf("")), weights);
+  }
+  const Metrics measured = task.validate(ctx);
+  EXPECT_TRUE(std::isnan(measured.at(0).second));
+  EXPECT_EQ(measured.at(1).second, 0.0);
 }
 
 TEST_F(ImageTaskTest, ABatchIsAFunctionOfSeedAndEpoch) {

@@ -3,8 +3,11 @@
 
 #include <sys/resource.h>
 
+#include <cmath>
 #include <csignal>
 #include <fstream>
+#include <map>
+#include <set>
 
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
@@ -25,6 +28,7 @@ struct Script {
   std::int64_t batches = 7;
   std::set<int> broken = {};             // the calls of loss, from 1, that give an infinite one
   std::vector<double> validations = {};  // the validation losses; empty: the mean of w²
+  bool validates = true;                 // false: there is no validation data
   int stop_after = -1;                   // calls of loss until the run is asked to stop
   float dropout = 0.3F;
 };
@@ -50,8 +54,14 @@ class Pull : public Task {
   }
   Metrics validate(Context& ctx) override {
     const auto& script = script_.validations;
+    if (!script_.validates) return {};
     if (script.empty()) return {{"loss", static_cast<double>(mean(ctx, square(ctx, w.tensor)).item())}};
-    return {{"loss", script[std::min(validated_++, script.size() - 1)]}, {"bleu", 7.0}};
+    const double loss = script[std::min(validated_++, script.size() - 1)];
+    return {{"loss", loss}, {"bleu", std::isnan(loss) ? 100.0 : 7.0}};
+  }
+  std::vector<std::string> metrics() const override {
+    if (!script_.validates) return {};
+    return script_.validations.empty() ? std::vector<std::string>{"loss"} : std::vector<std::string>{"loss", "bleu"};
   }
   void save(const fs::path& folder) override { save_safetensors(folder / "model.safetensors", {{"w", w.tensor.detach()}}); }
   void load(Context& ctx, const fs::path& folder) override {
@@ -215,6 +225,18 @@ TEST(Trainer, KeepsTheBestAndStopsWithoutImprovement) {
   expect_error([&] { train(config, script); }, {"best_metric is 'chrf'", "loss", "bleu"});
 }
 
+// Weights that became infinite may score anything: the model before them is not lost.
+TEST(Trainer, AResultThatIsNotFiniteIsNeverTheBest) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.best_metric = "bleu";
+  const Script script{.validations = {0.5, std::nan(""), std::nan("")}};
+  EXPECT_EQ(train(config, script).result.best_step, script.batches);
+  const TemporaryFolder late;  // but the first one is better than none, until there is a sound one
+  config.save_dir = late.path().string();
+  EXPECT_EQ(train(config, {.validations = {std::nan(""), 0.5, 0.4}}).result.best_step, 2 * script.batches);
+}
+
 TEST(Trainer, AveragesTheLastCheckpoints) {
   const TemporaryFolder folder;
   TrainConfig config = config_in(folder.path());
@@ -274,6 +296,39 @@ TEST(Trainer, TheCosineEndsWithTheLastEpoch) {
   EXPECT_FLOAT_EQ(rates.back(), 1e-5F);
 }
 
+TEST(Trainer, AShortTrainingHasAShortWarmUpUnlessOneIsSet) {
+  TrainConfig config{.lr_scheduler = Schedule::Kind::cosine, .usual_warmup = 100};
+  EXPECT_EQ(warmup_of(config, 5000), 100);
+  EXPECT_EQ(warmup_of(config, 50), 5);
+  EXPECT_EQ(warmup_of(config, 7), 0);
+  config.warmup_updates = 80;
+  EXPECT_EQ(warmup_of(config, 50), 80);
+  EXPECT_EQ(warmup_of({.lr_scheduler = Schedule::Kind::inverse_sqrt}, 50), 4000);  // its fall follows from its warm-up
+
+  const TemporaryFolder folder;
+  config = config_in(folder / "usual"), config.lr_scheduler = Schedule::Kind::cosine, config.warmup_updates = {};
+  EXPECT_EQ(train(config).result.end, TrainResult::End::finished);
+  config.save_dir = (folder / "long").string(), config.warmup_updates = 35;
+  expect_error([&] { train(config); }, {"warmup_updates is 35", "35 updates"});
+  EXPECT_FALSE(fs::exists(folder / "long/metrics.csv"));
+}
+
+// An update and a validation after it are of the same epoch, the first of which is 1.
+TEST(Trainer, LinesOfTheLogAgreeAboutTheEpoch) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.validate_interval_updates = 1, config.log_interval = 1, config.max_epoch = 2;
+  train(config);
+  std::ifstream lines(folder / "metrics.jsonl");
+  std::map<int, std::set<int>> epochs;  // of a step
+  for (std::string line; std::getline(lines, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    epochs[entry.at("step").get<int>()].insert(entry.at("epoch").get<int>());
+  }
+  ASSERT_EQ(epochs.size(), 14U);
+  for (const auto& [step, of] : epochs) EXPECT_EQ(of, std::set<int>{(step - 1) / 7 + 1}) << step;
+}
+
 TEST(Trainer, TheLastUpdateIsValidatedWhateverTheInterval) {
   const TemporaryFolder folder;
   TrainConfig config = config_in(folder.path());
@@ -299,6 +354,13 @@ TEST(Trainer, SaysWhichSettingIsWrong) {
   expect_error(with([](TrainConfig& c) { c.ema_decay = 1; }), {"ema_decay is 1"});
   expect_error(with([](TrainConfig& c) { c.lr_scheduler = Schedule::Kind::cosine, c.max_epoch = 0, c.patience = 3; }),
                {"cosine", "max_update or max_epoch"});
+  expect_error(with([](TrainConfig& c) { c.min_lr = 1.0F; }), {"min_lr is 1", "0.05"});
+  expect_error(with([](TrainConfig& c) { c.best_metric = "accurracy"; }), {"best_metric is 'accurracy'", "loss"});
+  expect_error([&] { train({.save_dir = (folder / "endless").string(), .patience = 2, .quiet = true}, {.validates = false}); },
+               {"never end", "no validation data"});
+  EXPECT_FALSE(fs::exists(folder / "metrics.csv"));  // all of this was known before the first update
+  check({.save_dir = (folder / "not/yet/there").string(), .max_epoch = 1});
+  EXPECT_FALSE(fs::exists(folder / "not"));
   std::ofstream(folder / "file") << "x";
   expect_error(with([&](TrainConfig& c) { c.save_dir = (folder / "file/inside").string(); }), {"file/inside", "cannot make the folder"});
 }

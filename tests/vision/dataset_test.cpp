@@ -127,6 +127,10 @@ TEST_F(Cifar, TenAndAHundred) {
   write("data_batch_2.bin", record(1, -1).substr(1));
   expect_error([&] { open(ImageSplit::train); }, {"data_batch_2.bin", "3072 bytes"});
 
+  write("data_batch_2.bin", record(1, -1));
+  write("data_batch_4.bin", record(1, -1));
+  expect_error([&] { open(ImageSplit::train); }, {"data_batch_3.bin", "not there", "data_batch_4.bin"});
+
   write("cifar-100-binary/train.bin", record(77, 3));
   write("cifar-100-binary/test.bin", record(99, 0));
   EXPECT_EQ(open(ImageSplit::train)->label(0), 77);

@@ -88,6 +88,7 @@ class ClassifyTask : public EncoderTask {
   Batch prepare(std::int64_t index) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;  // loss, accuracy, macro_f1
+  std::vector<std::string> metrics() const override;
 
  private:
   void read(const ClassifyFiles& files);

@@ -137,6 +137,7 @@ class ForecastTask final : public ModelTask {
   Batch prepare(std::int64_t index) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;  // loss: mse over all channels; mse, mae: over the targets; in scaled units
+  std::vector<std::string> metrics() const override;
   void save(const std::filesystem::path& folder) override;
 
  private:

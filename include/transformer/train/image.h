@@ -141,6 +141,7 @@ class ImageTask : public ModelTask {
   Batch prepare(std::int64_t index) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override { return measure(ctx, validation_); }
+  std::vector<std::string> metrics() const override;
   // The same of the test images; nothing when there are none.
   Metrics test(Context& ctx) { return measure(ctx, test_); }
 

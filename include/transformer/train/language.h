@@ -143,6 +143,7 @@ class LanguageTask : public ModelTask {
   Batch prepare(std::int64_t index) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;
+  std::vector<std::string> metrics() const override;
 
  private:
   void save_beside(const std::filesystem::path& folder) const override;

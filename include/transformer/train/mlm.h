@@ -88,6 +88,7 @@ class MlmTask : public EncoderTask {
   Batch prepare(std::int64_t index) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;  // loss, perplexity, accuracy: of hidden tokens
+  std::vector<std::string> metrics() const override;
 
  private:
   void check_settings() const;

@@ -52,6 +52,8 @@ class Task {
 
   // "loss" and whatever else the task measures; nothing when there is no validation data.
   virtual Metrics validate(Context& ctx) = 0;
+  // The names of what validate() may measure, known before training; none when there is no validation data.
+  virtual std::vector<std::string> metrics() const = 0;
 
   // The model in the layout that users open: config, weights, tokenizer. load reads the weights back.
   virtual void save(const std::filesystem::path& folder) = 0;

@@ -34,8 +34,10 @@ struct TrainConfig {
   std::int64_t update_freq = 1;
   float lr = 5e-4F;
   Schedule::Kind lr_scheduler = Schedule::Kind::inverse_sqrt;
-  std::int64_t warmup_updates = 4000;
-  float min_lr = 0.0F;
+  std::optional<std::int64_t> warmup_updates = {};
+  std::int64_t usual_warmup = 4000;  // where warmup_updates is not set; see warmup_of
+  std::optional<float> min_lr = {};
+  float usual_floor = 0.0F;  // share of lr that is min_lr where that is not set
   float adam_beta1 = 0.9F, adam_beta2 = 0.98F, adam_eps = 1e-9F;
   float weight_decay = 0.0F;
   float clip_norm = 1.0F;
@@ -57,8 +59,8 @@ struct TrainConfig {
     field("update_freq", self.update_freq, "batches whose gradients are added up for one update");
     field("lr", self.lr, "peak learning rate");
     field("lr_scheduler", self.lr_scheduler, "how the learning rate falls after the warm-up");
-    field("warmup_updates", self.warmup_updates, "updates over which the learning rate rises");
-    field("min_lr", self.min_lr, "where the cosine schedule ends");
+    field("warmup_updates", self.warmup_updates, "updates over which the learning rate rises (none: the usual number of the task)");
+    field("min_lr", self.min_lr, "where the cosine schedule ends (none: the usual share of lr)");
     field("adam_beta1", self.adam_beta1, "Adam's first decay rate");
     field("adam_beta2", self.adam_beta2, "Adam's second decay rate");
     field("adam_eps", self.adam_eps, "Adam's epsilon");
@@ -77,6 +79,10 @@ struct TrainConfig {
   }
 };
 
+// Updates of the warm-up, of so many in all (0: not known). What the user has set stays; the usual one is no more than a tenth of a
+// schedule that knows its end.
+std::int64_t warmup_of(const TrainConfig& config, std::int64_t total);
+
 // How a run ended.
 struct TrainResult {
   enum class End { finished, no_improvement, interrupted };
@@ -87,8 +93,8 @@ struct TrainResult {
   Metrics average = {};              // what the averaged model measured, when asked for
 };
 
-// Error when settings make no sense, or when the folder cannot be made or written to. Trainer does this too; do it first where
-// making the task takes long.
+// Error when settings make no sense, or when the folder cannot be made or written to; nothing is made yet. Trainer does this too; do it
+// first where making the task takes long.
 void check(const TrainConfig& config);
 
 // The newest complete checkpoint of an earlier run in this folder: what a Trainer there goes on from.

@@ -129,6 +129,7 @@ class TranslateTask : public ModelTask {
   Batch prepare(std::int64_t index) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;
+  std::vector<std::string> metrics() const override;
 
  private:
   void save_beside(const std::filesystem::path& folder) const override;
