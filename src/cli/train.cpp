@@ -25,6 +25,18 @@ void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
 
 }  // namespace
 
+NewFolders::NewFolders(const std::string& save_dir) {
+  std::error_code ignored;
+  for (std::filesystem::path path = save_dir; !path.empty() && !std::filesystem::exists(path, ignored); path = path.parent_path())
+    missing_.push_back(path);
+}
+
+NewFolders::~NewFolders() {
+  std::error_code error;
+  for (const std::filesystem::path& path : missing_)
+    if (!std::filesystem::is_directory(path, error) || !std::filesystem::remove(path, error) || error) return;  // removes empty ones only
+}
+
 TrainResult train(Context& ctx, Task& task, const TrainConfig& config) {
   Trainer trainer(ctx, task, config, stop_on_signals());
   const TrainResult result = trainer.run();

@@ -1,6 +1,7 @@
 #pragma once
 // What the tasks of `transformer train` share. Each task is one file, train_TASK.cpp.
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,18 @@ namespace transformer::cli {
 struct SeedConfig {
   std::int64_t seed = 1;
   static void visit(auto& self, auto&& field) { field("seed", self.seed, "of all random choices: weights, order of the data, dropout"); }
+};
+
+// Made before the first check of a run: the folders of save_dir that were not there, and that a run which is refused leaves empty, go.
+class NewFolders {
+ public:
+  explicit NewFolders(const std::string& save_dir);
+  ~NewFolders();
+  NewFolders(const NewFolders&) = delete;
+  NewFolders& operator=(const NewFolders&) = delete;
+
+ private:
+  std::vector<std::filesystem::path> missing_;  // the innermost first
 };
 
 // Trains until the end, or until the user stops it, and says how it ended.

@@ -73,6 +73,7 @@ struct Classify {
 
   void run(const CLI::App& verb) {
     const EncoderStart further = encoder_start(verb, start, model, vocabulary);
+    const NewFolders folders(this->training.save_dir);
     check(training);
     make_toy();
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));

@@ -59,6 +59,7 @@ struct Language {
   void run(const CLI::App& verb) const {
     const LanguageStart from = start.from.empty() ? start : further(verb);
     const TrainConfig training = schedule(verb);
+    const NewFolders folders(this->training.save_dir);
     check(training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     LanguageTask task = this->task(ctx, from);

@@ -48,6 +48,7 @@ struct Translate {
 
   void run(const CLI::App& verb) const {
     const FineTuning further = start.from.empty() ? start : fine_tuning(verb);
+    const NewFolders folders(training.save_dir);
     check(training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     TranslateTask task = this->task(ctx, further);
