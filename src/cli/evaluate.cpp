@@ -1,5 +1,7 @@
 // transformer evaluate: how good a model is on data it has not seen, whatever its task; each task but translation in a file of its own.
 // Here: BLEU and chrF of translations, of a file of them or of those that a model makes.
+#include <fmt/ranges.h>
+
 #include <memory>
 
 #include "cli/compute.h"
@@ -92,6 +94,16 @@ void add_evaluate(CLI::App& app) {
   add_settings(*verb, *config, *bleu, part(*chrf, {.prefix = "chrf", .without = {"lowercase"}}),
                part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}), *series, *images, *labels, *text, *compute);
   verb->callback([=] {
+    std::vector<std::string> given;
+    for (const auto& [asked, flags] : {std::pair{images->asked(), "--images, --idx or --cifar"},
+                                       {labels->asked(), "--data"},
+                                       {text->asked(), "--text or --bin"},
+                                       {!series->csv.empty(), "--csv"},
+                                       {!config->source.empty() || !config->reference.empty(), "--source or --reference"}})
+      if (asked) given.emplace_back(flags);
+    if (given.size() > 1)
+      throw CLI::ValidationError(
+          fmt::format("data of two kinds are given, by {}, but a model is of one: leave the others out", fmt::join(given, " and by ")));
     if (images->asked()) evaluate_images(config->model, *images, *compute);
     else if (labels->asked()) evaluate_labels(config->model, *labels, *compute);
     else if (text->asked()) evaluate_text(config->model, *text, *compute);

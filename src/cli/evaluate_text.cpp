@@ -10,6 +10,7 @@ namespace transformer::cli {
 void evaluate_text(const std::string& folder, const EvaluateText& settings, const ComputeConfig& compute) {
   if (folder.empty()) throw CLI::RequiredError("MODEL");
   if (!settings.text.empty() && !settings.bin.empty()) throw CLI::ValidationError("--text and --bin exclude each other");
+  if (settings.context < 0) throw CLI::ValidationError(fmt::format("--context is {}: expected 0 or more", settings.context));
   Context ctx(compute.context());
   const std::unique_ptr<Model> model = load_model(ctx, folder);
   const auto* text = dynamic_cast<const TextModel*>(model.get());
@@ -22,6 +23,8 @@ void evaluate_text(const std::string& folder, const EvaluateText& settings, cons
 
   const TokenizerPtr tokenizer = load_tokenizer(folder);
   const std::int32_t end = document_token(*tokenizer);
+  if (settings.document_mask && end < 0)
+    fail(folder, "document_mask needs a token between documents, but the tokenizer has no end of text");
   CorpusReport report;
   const TokenRow tokens = settings.bin.empty() ? read_tokens(settings.text, settings.documents, *tokenizer, end, report, ctx.threads())
                                                : TokenRow::open(settings.bin, *tokenizer);

@@ -18,17 +18,20 @@ namespace {
 struct GenerateConfig {
   std::string model = {};
   std::string prompt = {}, prompt_file = {};
+  bool prompt_given = false;  // an empty one is a prompt too
   bool ids = false, chat = false, slide = true;
   std::string system = {};
   std::optional<std::int64_t> seed = {};
   std::int64_t batch = 16;
 
+  bool has_prompt() const { return prompt_given || !prompt.empty(); }
   static void visit(auto& self, auto&& field) {
     field("prompt", self.prompt, "what to go on from; without it the lines of standard input, one prompt each");
     field("prompt_file", self.prompt_file, "a file that is the prompt as a whole");
     field("ids", self.ids, "prompts and what is generated are the numbers of tokens");
     field("chat", self.chat, "a prompt is what a user says: it is put into the model's chat template");
-    field("slide", self.slide, "go on when a model's table of positions is full: the older half of the text is forgotten");
+    field("slide", self.slide,
+          "go on when a model's table of positions is full: the older half of the text is forgotten, and of a longer prompt the beginning");
     field("system", self.system, "with --chat: what the model is told first");
     field("seed", self.seed, "of draws; the same one gives the same text (none: another one each time)");
     field("batch", self.batch, "prompts of standard input that are computed together, if they are there");
@@ -37,7 +40,7 @@ struct GenerateConfig {
 
 void check_usage(const GenerateConfig& config, const GenerationWishes& wishes) {
   if (config.model.empty()) throw CLI::RequiredError("MODEL");
-  if (!config.prompt.empty() && !config.prompt_file.empty()) throw CLI::ValidationError("--prompt and --prompt-file exclude each other");
+  if (config.has_prompt() && !config.prompt_file.empty()) throw CLI::ValidationError("--prompt and --prompt-file exclude each other");
   if (config.ids && config.chat) throw CLI::ValidationError("--ids and --chat exclude each other: a chat template is text");
   if (config.ids && !wishes.stop.empty()) throw CLI::ValidationError("--ids and --stop exclude each other: --stop is text");
   if (!config.system.empty() && !config.chat) throw CLI::ValidationError("--system is the beginning of a chat: add --chat");
@@ -59,8 +62,8 @@ void generate(const GenerateConfig& config, const GenerationWishes& wishes, cons
   const std::atomic<bool>* stop = stop_on_signals();
   LineStream standard_input;
   PromptStream prompts{.batch = config.batch, .stopped = [stop] { return stop->load(); }};
-  if (!config.prompt.empty() || !config.prompt_file.empty()) {
-    prompts.next = lines_of({config.prompt.empty() ? read_prompt(config.prompt_file) : config.prompt});
+  if (config.has_prompt() || !config.prompt_file.empty()) {
+    prompts.next = lines_of({config.has_prompt() ? config.prompt : read_prompt(config.prompt_file)});
   } else {
     prompts.next = [&](std::string& line) {
       while (!standard_input.ready(100))
@@ -90,7 +93,10 @@ void add_generate(CLI::App& app) {
   auto compute = std::make_shared<ComputeConfig>();
   verb->add_option("MODEL", config->model, "a model's folder; what is not set here is as its generation_config.json says");
   add_settings(*verb, *config, *wishes, *compute);
-  verb->callback([=] { generate(*config, *wishes, *compute); });
+  verb->callback([=] {
+    config->prompt_given = verb->count("--prompt") > 0;
+    generate(*config, *wishes, *compute);
+  });
 }
 
 }  // namespace transformer::cli

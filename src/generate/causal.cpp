@@ -49,15 +49,17 @@ class CausalDecoder final : public StepDecoder {
     return vocabulary_ < logits.cols() ? contiguous(ctx, logits.column_block(0, vocabulary_)) : logits;
   }
 
-  // Holds the new tokens too. True where a row had more than fits and was cut.
+  // Holds the new tokens too. True where a row had more than fits and was cut: of a prompt as much as fits is kept, of a text that
+  // becomes longer the newer half, so that it is not read again for every token.
   bool make_room(std::span<const std::int32_t> tokens, const Sequences& sequences) {
     bool cut = false;
     for (std::int64_t row = 0; row < cache_.rows(); ++row) {
       std::vector<std::int32_t>& held = held_[static_cast<std::size_t>(row)];
       const auto added = tokens.subspan(static_cast<std::size_t>(sequences.begin(row)), static_cast<std::size_t>(sequences.length(row)));
+      const std::int64_t kept = held.empty() ? window_ : std::max<std::int64_t>(window_ / 2, 1);
       held.insert(held.end(), added.begin(), added.end());
       if (std::ssize(held) <= window_) continue;
-      held.erase(held.begin(), held.end() - std::max<std::int64_t>(window_ / 2, 1));
+      held.erase(held.begin(), held.end() - kept);
       cut = true;
     }
     return cut;
@@ -100,5 +102,6 @@ std::int64_t CausalModel::places() const {
 }
 
 std::int64_t CausalModel::max_tokens() const { return slide_ ? endless : places(); }
+std::int64_t CausalModel::max_source() const { return max_tokens(); }
 
 }  // namespace transformer

@@ -12,17 +12,37 @@
 
 namespace transformer {
 
-AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
+namespace {
+
+std::filesystem::path folder_of(const std::filesystem::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
+
+// Where the system shows an open file: the way to a file without a name.
+std::string way_to(int file) { return fmt::format("/proc/self/fd/{}", file); }
+
+// Calls make with names in the folder of the file until it succeeds, or fails because of something else than a name that is taken.
+std::filesystem::path with_temporary_name(const std::filesystem::path& path, auto&& make) {
   static std::atomic<unsigned> count{0};
-  do {
-    temporary_ = path_;
-    temporary_ += fmt::format(".tmp-{}-{}", getpid(), count++);
-    file_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (file_ < 0 && errno == EEXIST);
-  if (file_ < 0) {
-    temporary_.clear();
-    fail_with("create a file");
+  while (true) {
+    std::filesystem::path name = path;
+    name += fmt::format(".tmp-{}-{}", getpid(), count++);
+    if (make(name)) return name;
+    if (errno != EEXIST) return {};
   }
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const std::filesystem::path& path) : path_(path) {
+#ifdef O_TMPFILE
+  file_ = open(folder_of(path_).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+  if (file_ >= 0 && access(way_to(file_).c_str(), F_OK) == 0) return;
+  if (file_ >= 0) close(file_);
+#endif
+  // A file system or a system that does not have such files.
+  temporary_ = with_temporary_name(path_, [&](const std::filesystem::path& name) {
+    return (file_ = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) >= 0;
+  });
+  if (file_ < 0) fail_with("create a file");
 }
 
 AtomicFile::~AtomicFile() {
@@ -48,10 +68,16 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 
 void AtomicFile::commit() {
   if (fsync(file_) != 0) fail_with("sync");
+  if (temporary_.empty()) {  // it cannot take the place of a file at once, but a name beside it
+    temporary_ = with_temporary_name(path_, [&](const std::filesystem::path& name) {
+      return linkat(AT_FDCWD, way_to(file_).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    });
+    if (temporary_.empty()) fail_with("give the new file a name");
+  }
   if (const int file = std::exchange(file_, -1); close(file) != 0) fail_with("close");
   if (rename(temporary_.c_str(), path_.c_str()) != 0) fail_with("rename the new file to this name");
   temporary_.clear();
-  sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+  sync_folder(folder_of(path_));
 }
 
 void sync_folder(const std::filesystem::path& folder) {

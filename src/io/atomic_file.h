@@ -1,6 +1,7 @@
 #pragma once
-// A file that appears as a whole or not at all: written under a temporary name in the same folder, synced, renamed
-// over the old one, and the folder synced. Whatever fails on the way leaves the old file as it was.
+// A file that appears as a whole or not at all: written without a name (where the file system cannot do that, under a temporary one in
+// the same folder), synced, renamed over the old one, and the folder synced. Whatever fails on the way leaves the old file as it was,
+// and a program that is ended on the way leaves no other.
 
 #include <cstddef>
 #include <filesystem>
@@ -22,7 +23,7 @@ class AtomicFile {
  private:
   [[noreturn]] void fail_with(const char* doing) const;  // errno in words
 
-  std::filesystem::path path_, temporary_;
+  std::filesystem::path path_, temporary_;  // temporary_: "" while it has no name
   int file_ = -1;
 };
 

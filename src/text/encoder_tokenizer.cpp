@@ -83,9 +83,10 @@ json subword_model(const LineSource& lines, const EncoderVocabulary& options) {
   const bool unigram = options.subwords == EncoderPieces::unigram;
   const TokenizerPtr trained = train_sentencepiece(lines,
                                                    {.kind = unigram ? SentencePieceKind::unigram : SentencePieceKind::bpe,
-                                                    .vocab_size = options.vocab_size - 1,  // it has no [MASK]
+                                                    .vocab_size = options.vocab_size,
                                                     .character_coverage = options.character_coverage,
-                                                    .normalization = "identity"});
+                                                    .normalization = "identity"},
+                                                   1);  // it has no [MASK]
   const std::vector<ScoredPiece> pieces = sentencepiece_pieces(*trained);
   if (unigram) {
     json vocabulary = json::array();

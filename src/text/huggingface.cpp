@@ -13,6 +13,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char* config_names[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"};
+constexpr const char* any_class = "PreTrainedTokenizerFast";  // Hugging Face's class for any tokenizer.json
 
 // What the small files beside a tokenizer say.
 class Habits {
@@ -119,9 +120,27 @@ void find_special_tokens(Pipeline& parts, const Habits& habits) {
   if (special.unk < 0) special.unk = find("unk_token", {"<unk>", "[UNK]"});
 }
 
-void add_files(Pipeline& parts, const Habits& habits, std::initializer_list<fs::path> paths) {
-  parts.files = habits.files();
-  for (const fs::path& path : paths) parts.files[path.filename().string()] = read_file(path);
+// What belongs into a model's folder for the same tokenizer to come out of it: the files under the names that are looked for there,
+// whatever they were called, and what the small files say. Where none names the special tokens, one is made that does, with the class:
+// beside the config.json of a model the usual names are not guessed, and that model may be of another family.
+void add_files(Pipeline& parts, const Habits& habits, const char* tokenizer_class, std::map<std::string, std::string> files) {
+  parts.files = std::move(files);
+  parts.files.insert(habits.files().begin(), habits.files().end());
+  if (tokenizer_class == nullptr || parts.files.contains(config_names[0]) || parts.files.contains(config_names[1])) return;
+  json about{{"tokenizer_class", tokenizer_class}, {"clean_up_tokenization_spaces", false}};
+  const SpecialTokens& s = parts.special;
+  for (const auto& [key, id] : {std::pair{"pad_token", s.pad},
+                                {"unk_token", s.unk},
+                                {"bos_token", s.bos},
+                                {"eos_token", s.eos},
+                                {"cls_token", s.cls},
+                                {"sep_token", s.sep},
+                                {"mask_token", s.mask}}) {
+    if (id < 0) continue;
+    const std::string_view added = parts.added.token(id);
+    about[key] = added.empty() ? parts.model->vocabulary().token(id) : added;
+  }
+  parts.files[config_names[0]] = about.dump(2, ' ', false, json::error_handler_t::replace) + "\n";  // pieces may be any bytes
 }
 
 // Runs read with the file's name in its errors.
@@ -138,8 +157,8 @@ TokenizerPtr load_tokenizer_json(const fs::path& path, const Habits& habits) {
   return in_file(path, [&] {
     Pipeline parts = read_pipeline(read_json(path));
     find_special_tokens(parts, habits);
-    add_files(parts, habits, {path});
-    parts.main_file = path.filename().string();
+    parts.main_file = "tokenizer.json";
+    add_files(parts, habits, habits.any() ? nullptr : any_class, {{parts.main_file, read_file(path)}});
     return make_tokenizer(std::move(parts));
   });
 }
@@ -228,7 +247,11 @@ TokenizerPtr load_byte_level(const fs::path& vocabulary, const fs::path& merges,
       parts.post_processor = read_post_processor(frame(habits.token("bos_token", "<|endoftext|>"), "", parts));
     }
     find_special_tokens(parts, habits);
-    add_files(parts, habits, {vocabulary, merges});
+    add_files(parts, habits,
+              roberta    ? "RobertaTokenizer"
+                  : qwen ? "Qwen2Tokenizer"
+                         : "GPT2Tokenizer",
+              {{"vocab.json", read_file(vocabulary)}, {"merges.txt", read_file(merges)}});
     return make_tokenizer(std::move(parts));
   });
 }
@@ -260,8 +283,8 @@ TokenizerPtr load_bert(const fs::path& path, const Habits& habits) {
                                     {"model", {{"type", "WordPiece"}, {"unk_token", unk}, {"vocab", std::move(vocab)}}}});
     parts.post_processor = read_post_processor(frame(cls, sep, parts, false));
     find_special_tokens(parts, habits);
-    add_files(parts, habits, {path});
-    parts.main_file = path.filename().string();
+    parts.main_file = "vocab.txt";
+    add_files(parts, habits, "BertTokenizer", {{parts.main_file, read_file(path)}});
     return make_tokenizer(std::move(parts));
   });
 }
@@ -270,6 +293,7 @@ TokenizerPtr load_bert(const fs::path& path, const Habits& habits) {
 TokenizerPtr load_family(const fs::path& path, const Habits& habits) {
   const bool t5 = habits.is("t5");
   if (!t5 && !habits.is("llama") && !habits.is("mistral")) return load_tokenizer(path);  // no family with habits
+  if (is_whitespace(path)) return load_whitespace(path);                                 // a model of the family that was trained on words
   return in_file(path, [&] {
     Pipeline parts;
     std::string bytes = read_file(path);
@@ -309,7 +333,7 @@ TokenizerPtr load_family(const fs::path& path, const Habits& habits) {
     if (parts.special.eos < 0) parts.special.eos = id_in(parts, eos);
     if (parts.special.bos < 0 && !t5) parts.special.bos = id_in(parts, bos);
     if (parts.special.pad < 0) parts.special.pad = id_in(parts, pad);
-    add_files(parts, habits, {path});
+    add_files(parts, habits, t5 ? "T5Tokenizer" : "LlamaTokenizer", {{path.filename().string(), read_file(path)}});
     if (fs::is_regular_file(path.parent_path() / "config.json")) parts.main_file = path.filename().string();
     return make_tokenizer(std::move(parts));
   });
@@ -344,7 +368,8 @@ TokenizerPtr load_marian(const fs::path& folder, const std::string& side) {
     both["pair"] = json::array({text_step("A", 0), text_step("B", 0), token_step(eos, 0)});
     parts.post_processor = read_post_processor(both);
     parts.special = {id_in(parts, pad), id_in(parts, unk), -1, id_in(parts, eos)};
-    add_files(parts, habits, {vocabulary, model});
+    add_files(parts, habits, "MarianTokenizer",
+              {{vocabulary.filename().string(), read_file(vocabulary)}, {model.filename().string(), read_file(model)}});
     return make_tokenizer(std::move(parts));
   });
 }
@@ -353,7 +378,7 @@ TokenizerPtr parse_tokenizer(std::string_view text) {
   Pipeline parts = read_pipeline(parse_json(text, "tokenizer.json"));
   find_special_tokens(parts, Habits());
   parts.main_file = "tokenizer.json";
-  parts.files[parts.main_file] = text;
+  add_files(parts, Habits(), any_class, {{parts.main_file, std::string(text)}});
   return make_tokenizer(std::move(parts));
 }
 

@@ -20,11 +20,16 @@ std::string listed(std::span<const std::string_view> words);  // "a, b, c", for 
 
 TokenizerPtr load_sentencepiece(const std::filesystem::path& path);
 TokenizerPtr load_whitespace(const std::filesystem::path& path);
+bool is_whitespace(const std::filesystem::path& path);  // told by its first line. Error when it cannot be read, or is empty
 
 struct ScoredPiece {
   std::string piece;
   float score = 0.0F;
 };
+// As train_sentencepiece, for a vocabulary of which SentencePiece makes a part: `others` tokens more than its own (or fewer, where not
+// all of its special ones are taken) are the user's vocab_size, which errors speak of. `required`: characters that get a piece.
+TokenizerPtr train_sentencepiece(const LineSource& lines, const SentencePieceOptions& options, std::int64_t others,
+                                 const std::string& required = "");
 // What a tokenizer of train_sentencepiece has learned, in the order of its ids: neither special tokens nor bytes.
 std::vector<ScoredPiece> sentencepiece_pieces(const Tokenizer& tokenizer);
 

@@ -35,6 +35,8 @@ std::optional<std::size_t> number_of(const std::string& column) {
   return number;
 }
 
+bool is_blank(const std::string& line) { return line.find_first_not_of(" \r") == std::string::npos; }
+
 std::string quoted(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names) out += (out.empty() ? "'" : ", '") + name + "'";
@@ -52,6 +54,7 @@ LabelledReader::LabelledReader(std::string path, LabelledColumns columns)
   if (json_) {
     if (columns_.text_column.empty()) columns_.text_column = "text";
     if (columns_.label_column.empty()) columns_.label_column = "label";
+    check_apart(columns_.text_column, columns_.second_column, columns_.label_column, "key ");
     waiting_ = first;
   } else {
     find_columns(first);
@@ -63,24 +66,48 @@ void LabelledReader::find_columns(const std::string& first) {
   const auto named = [&](const std::string& column) { return !column.empty() && !number_of(column); };
   const auto has = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
   const bool by_name = named(columns_.text_column) || named(columns_.second_column) || named(columns_.label_column);
-  const bool header = columns_.header.value_or(by_name || (has("text") && has("label")));
+  const auto looks_like_one = [&] {
+    if (has("label") && (has("text") || has("sentence"))) return true;
+    const std::size_t label = columns_.label_column.empty() ? 1 : *number_of(columns_.label_column) - 1;
+    return label < names.size() && names[label] == "label" && !label_occurs_again(label);
+  };
+  const bool header = columns_.header ? *columns_.header : by_name || looks_like_one();
   if (by_name && !header) fail(path(), "columns are given by name, but the file has no header: give their numbers, from 1");
 
-  const auto place = [&](const std::string& column, const char* usual, std::size_t otherwise) -> std::size_t {
+  const auto place = [&](const std::string& column, const std::string& usual, std::size_t otherwise) -> std::size_t {
     if (const auto number = number_of(column)) {
       if (*number < 1 || *number > 100'000) fail(path(), "there is no column {}: columns count from 1", column);
       return *number - 1;
     }
-    if (column.empty() && (!header || !has(usual))) return otherwise;
+    if (column.empty() && (!header || !has(usual.c_str()))) return otherwise;
     const auto found = std::find(names.begin(), names.end(), column.empty() ? usual : column);
     if (found == names.end()) fail(path(), "line 1 names no column '{}'{}; it has {}", column, did_you_mean(column, names), quoted(names));
     return static_cast<std::size_t>(found - names.begin());
   };
-  text_ = place(columns_.text_column, "text", 0);
+  text_ = place(columns_.text_column, has("text") ? "text" : "sentence", 0);
   second_ = place(columns_.second_column, "", 0);
   label_ = place(columns_.label_column, "label", 1);
-  if (text_ == label_) fail(path(), "the text and the label are both column {}", text_ + 1);
+  const auto number = [](std::size_t column) { return std::to_string(column + 1); };
+  check_apart(number(text_), pairs() ? number(second_) : "", number(label_), "column ");
   if (!header) waiting_ = first;
+}
+
+// Two of them from one column is a slip, never a wish.
+void LabelledReader::check_apart(const std::string& text, const std::string& second, const std::string& label, const char* kind) const {
+  if (text == label) fail(path(), "the text and the label are both {}{}", kind, text);
+  if (second.empty()) return;
+  if (second == text) fail(path(), "the text and the second text are both {}{}", kind, text);
+  if (second == label) fail(path(), "the second text and the label are both {}{}", kind, label);
+}
+
+// Is a class called "label"? Asked only where the first line would have it. Standard input cannot be read twice: there it is not.
+bool LabelledReader::label_occurs_again(std::size_t column) const {
+  if (path() == "-") return false;
+  LineReader lines(path());
+  std::string line;
+  for (lines.next(line); lines.next(line);)
+    if (const std::vector<std::string> columns = columns_of(line); column < columns.size() && columns[column] == "label") return true;
+  return false;
 }
 
 std::optional<LabelledText> LabelledReader::next() {
@@ -91,10 +118,18 @@ std::optional<LabelledText> LabelledReader::next() {
   } else if (!lines_.next(line)) {
     return std::nullopt;
   }
+  // Files often end with empty lines; in the middle they are a mistake.
+  if (const std::int64_t empty = lines_.number(); is_blank(line)) {
+    while (lines_.next(line))
+      if (!is_blank(line)) fail(path(), "line {} is empty: expected a text and its class, as in the lines that follow", empty);
+    return std::nullopt;
+  }
   LabelledText row = json_ ? from_json(line) : from_tsv(line);
   row.line = lines_.number();
   if (row.label.empty()) fail(path(), "line {}: the class is empty", row.line);
   if (!is_valid_utf8(row.label)) fail(path(), "line {}: the class is not UTF-8 text", row.line);
+  if (row.label.find_first_of("\t\n\r") != std::string::npos)  // it will stand in lines, between tabs
+    fail(path(), "line {}: the class {} has a tab or a line end in it: expected a name on one line", row.line, json(row.label).dump());
   return row;
 }
 

@@ -20,6 +20,13 @@ std::string listed(std::span<const std::string_view> words) {
   return text;
 }
 
+bool is_whitespace(const std::filesystem::path& path) {
+  std::string first;
+  LineReader reader(path.string());  // says what is wrong when there is no such file
+  if (!reader.next(first)) fail(path.string(), "not a tokenizer: the file is empty");
+  return first == whitespace_specials.front();
+}
+
 TokenizerPtr load_tokenizer(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path)) {
     if (TokenizerPtr found = load_huggingface_folder(path)) return found;
@@ -33,12 +40,7 @@ TokenizerPtr load_tokenizer(const std::filesystem::path& path) {
     std::string name = path.filename().string();
     return load_huggingface_json(path.parent_path() / name.replace(name.size() - 10, 10, "vocab.json"));
   }
-  std::string first;
-  {
-    LineReader reader(path.string());  // says what is wrong when there is no such file
-    if (!reader.next(first)) fail(path.string(), "not a tokenizer: the file is empty");
-  }
-  if (first == whitespace_specials.front()) return load_whitespace(path);
+  if (is_whitespace(path)) return load_whitespace(path);
   if (path.extension() != ".txt") return load_sentencepiece(path);
   if (is_word_piece(path)) return load_word_piece(path);
   fail(path.string(), "a vocabulary neither of a whitespace tokenizer (its first lines must be {}) nor of BERT (it has no [UNK])",

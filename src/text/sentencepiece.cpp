@@ -248,11 +248,12 @@ bool has_text(std::span<std::string> lines, const SentencePieceOptions& options)
   return from_bytes(where, model)->size() > (options.byte_fallback ? 256 + 4 : 4);
 }
 
-void check(const SentencePieceOptions& options) {
+// others: tokens of the user's vocabulary that are not SentencePiece's. Errors speak of the user's.
+void check(const SentencePieceOptions& options, std::int64_t others) {
   const auto in_range = [](std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high) {
     if (value < low || value > high) fail(where, "{} is {}, must be between {} and {}", name, value, low, high);
   };
-  in_range("vocab_size", options.vocab_size, options.byte_fallback ? 256 + 5 : 5, 10'000'000);
+  in_range("vocab_size", options.vocab_size, (options.byte_fallback ? 256 + 5 : 5) + others, 10'000'000);
   in_range("seed_pieces", options.seed_pieces, 1, 100'000'000);
   in_range("max_sentences", options.max_sentences, 1, 1'000'000'000);
   if (!(options.character_coverage >= 0.98 && options.character_coverage <= 1.0))
@@ -271,37 +272,43 @@ std::int64_t number_after(std::string_view text, std::string_view before) {
   return number;
 }
 
-[[noreturn]] void fail_training(const SentencePieceOptions& options, const Status& status) {
+[[noreturn]] void fail_training(const SentencePieceOptions& options, std::int64_t others, const Status& status) {
   const std::string words = words_of(status);
   if (const std::int64_t most = number_after(words, "value <= "); most > 0)
-    fail(where, "vocab_size {} is more than this text can give: at most {}", options.vocab_size, most);
+    fail(where, "vocab_size {} is more than this text can give: at most {}", options.vocab_size, most + others);
   if (const std::int64_t least = number_after(words, " vs "); least > 0)
     fail(where, "vocab_size {} is too small for the characters of this text: at least {}, or a lower character_coverage",
-         options.vocab_size, least);
+         options.vocab_size, least + others);
   fail(where, "cannot train: {}", words);
 }
 
 }  // namespace
 
 TokenizerPtr train_sentencepiece(const LineSource& source, const SentencePieceOptions& options) {
-  check(options);
+  return train_sentencepiece(source, options, 0);
+}
+
+TokenizerPtr train_sentencepiece(const LineSource& source, const SentencePieceOptions& options, std::int64_t others,
+                                 const std::string& required) {
+  check(options, others);
   std::vector<std::string> lines = collect(source, static_cast<std::size_t>(options.max_sentences));
   const std::span<std::string> all = lines;
   if (!has_text(all.first(std::min<std::size_t>(all.size(), 1000)), options) && !has_text(all, options))
     fail(where, "there is no text to learn from");
 
   Arguments arguments = arguments_of(options);
+  arguments["vocab_size"] = std::to_string(options.vocab_size - others);
   std::size_t bytes = 0;
   for (const std::string& line : lines) bytes += line.size() + 1;
   // Normalisation can make text longer, and the ordinary indices of the unigram trainer count up to 2³¹ characters.
   if (bytes > std::size_t{1} << 29) arguments["train_extremely_large_corpus"] = "true";
   // The mark of a word's beginning, which every line has: so the unigram trainer always has a piece to begin with.
-  if (options.kind == SentencePieceKind::unigram) arguments["required_chars"] = "\u2581";
+  arguments["required_chars"] = required + (options.kind == SentencePieceKind::unigram ? "\u2581" : "");
 
   Lines iterator(all, false);
   std::string model;
   const Status status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
-  if (!status.ok()) fail_training(options, status);
+  if (!status.ok()) fail_training(options, others, status);
   return from_bytes(where, model);
 }
 

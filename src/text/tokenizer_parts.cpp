@@ -28,7 +28,7 @@ json merges_of(const std::vector<ScoredPiece>& pieces, const json& ids) {
   for (const auto& [piece, score] : pieces)  // in the order in which they were learned
     for (std::size_t cut = character_size(piece[0]); cut < piece.size(); cut += character_size(piece[cut]))
       if (ids.contains(piece) && ids.contains(piece.substr(0, cut)) && ids.contains(piece.substr(cut)))
-        merges.push_back(piece.substr(0, cut) + " " + piece.substr(cut));
+        merges.push_back(json::array({piece.substr(0, cut), piece.substr(cut)}));
   return merges;
 }
 

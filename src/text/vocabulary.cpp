@@ -65,9 +65,11 @@ TokenizerPtr bytes() {
 }
 
 // SentencePiece learns the pieces. It would drop line ends and rows of spaces when it encodes; the tokenizer.json that is made of its
-// pieces does not: a space is "▁" before the word that follows, and what has no piece is bytes.
+// pieces does not: a space belongs to the word that follows, and what has no piece is bytes. Its mark of a space, "▁", is a space in the
+// pieces again, so that a text may have that mark too.
 TokenizerPtr subwords_of(const LineSource& text, const VocabularyOptions& options) {
   constexpr int special = 2, bytes = 256;
+  constexpr std::string_view mark = "\u2581";
   const bool bpe = options.kind == VocabularyKind::bpe;
   // Lines, whatever the pieces of the text are.
   struct Rest {
@@ -84,14 +86,19 @@ TokenizerPtr subwords_of(const LineSource& text, const VocabularyOptions& option
     rest->at = end + 1;
     return true;
   };
-  // It has four special tokens.
+  // A text that spells the name of a byte, "<0x41>", must not become that byte. BPE has no merges that make one; the unigram model finds
+  // all tokens there are, but with pieces for these characters there is always a likelier way to spell it.
   const TokenizerPtr trained = train_sentencepiece(lines,
                                                    {.kind = bpe ? SentencePieceKind::bpe : SentencePieceKind::unigram,
-                                                    .vocab_size = options.vocab_size + 4 - special,
+                                                    .vocab_size = options.vocab_size,
                                                     .character_coverage = options.character_coverage,
                                                     .normalization = "identity",
-                                                    .byte_fallback = true});
-  const std::vector<ScoredPiece> pieces = sentencepiece_pieces(*trained);
+                                                    .byte_fallback = true},
+                                                   special - 4,  // it has four special tokens
+                                                   bpe ? "" : "<0123456789ABCDEFx>");
+  std::vector<ScoredPiece> pieces = sentencepiece_pieces(*trained);
+  for (ScoredPiece& p : pieces)
+    for (std::size_t at = 0; (at = p.piece.find(mark, at)) != std::string::npos;) p.piece.replace(at, mark.size(), " ");
 
   json ids = json::object(), scored = json::array();
   const auto add = [&](const std::string& token, double score) {
@@ -105,9 +112,8 @@ TokenizerPtr subwords_of(const LineSource& text, const VocabularyOptions& option
   for (const auto& [piece, score] : pieces)
     if (!ids.contains(piece)) add(piece, score);
 
-  const json spaces{{"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "never"}, {"split", true}};
-  const json back{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}};
-  const json decoder{{"type", "Sequence"}, {"decoders", {back, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}}}};
+  const json words{{"type", "Split"}, {"pattern", {{"String", " "}}}, {"behavior", "MergedWithNext"}, {"invert", false}};
+  const json decoder{{"type", "Sequence"}, {"decoders", {{{"type", "ByteFallback"}}, {{"type", "Fuse"}}}}};
   json model;
   if (bpe) {
     json merges = merges_of(pieces, ids);
@@ -116,7 +122,7 @@ TokenizerPtr subwords_of(const LineSource& text, const VocabularyOptions& option
   } else {
     model = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", std::move(scored)}, {"byte_fallback", true}};
   }
-  return from_parts(std::move(model), spaces, decoder, {{unknown, 0}, {end_of_text, 1}});
+  return from_parts(std::move(model), words, decoder, {{unknown, 0}, {end_of_text, 1}});
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char *where = "train classify", *head = "ForSequenceClassification";
+constexpr const char *where = "train classify", *head = "ForSequenceClassification", *single_label = "single_label_classification";
 
 // The classes that a classifier's config.json names, in the order of their ids; none for other models.
 std::vector<std::string> classes_of(const json& config) {
@@ -42,7 +42,7 @@ std::vector<std::string> classes_of(const json& config) {
 json labels_json(const std::vector<std::string>& classes) {
   json names = json::object(), ids = json::object();
   for (std::size_t i = 0; i < classes.size(); ++i) names[std::to_string(i)] = classes[i], ids[classes[i]] = i;
-  return {{"id2label", names}, {"label2id", ids}, {"problem_type", "single_label_classification"}};
+  return {{"id2label", names}, {"label2id", ids}, {"problem_type", single_label}};
 }
 
 // Their mean over the samples is 1, so that only their ratios matter.
@@ -133,7 +133,7 @@ struct Rows {
       texts.push_back(std::move(row->text)), labels.push_back(std::move(row->label)), lines.push_back(row->line);
       if (reader.pairs()) second.push_back(std::move(row->second));
     }
-    if (texts.empty()) fail(path, "there are no texts, only a header");
+    if (texts.empty()) fail(path, "there are no texts");
   }
 
   LabelledTokens tokens(Context& ctx, const TokenizerPtr& tokenizer, std::int64_t longest, const std::vector<std::string>& classes,
@@ -186,7 +186,7 @@ struct ClassifyFiles {
   static void check(const ClassifyConfig& config) {
     if (config.data.empty()) fail(where, "data is missing: expected a file with texts and their classes");
     for (const std::string& path : {config.valid, config.test})
-      if (!path.empty()) LabelledReader(path, config.columns);  // what is wrong with them is known before the large one is read
+      if (!path.empty() && path != "-") LabelledReader(path, config.columns);  // what is wrong is known before the large one is read
   }
 
   std::vector<std::string> classes() const {
@@ -204,6 +204,8 @@ struct ClassifyFiles {
   LineSource texts() const {
     std::vector<std::string> all = training.texts;
     all.insert(all.end(), training.second.begin(), training.second.end());
+    if (std::all_of(all.begin(), all.end(), [](const std::string& text) { return text.find_first_not_of(" \t\r") == std::string::npos; }))
+      fail(training.path, "all texts are empty: there is nothing to learn a vocabulary from");
     return lines_of(std::move(all));
   }
 };
@@ -228,7 +230,12 @@ ClassifyTask::ClassifyTask(Context& ctx, const ClassifyConfig& config, const Enc
     const std::vector<std::string> known = classes_of(theirs);
     const bool all = std::all_of(classes_.begin(), classes_.end(),
                                  [&](const std::string& c) { return std::find(known.begin(), known.end(), c) != known.end(); });
-    if (all) return classes_ = known, json();
+    if (all) {
+      classes_ = known;
+      // A head that was trained for something else gives each text one class from now on.
+      const json type = theirs.value("problem_type", json());
+      return type.is_null() || type == single_label ? json() : json{{"problem_type", single_label}};
+    }
     json changes = labels_json(classes_);
     if (theirs.contains("num_labels")) changes["num_labels"] = classes_.size();
     return changes;
@@ -312,6 +319,8 @@ Evaluation evaluate_classifier(Context& ctx, const fs::path& folder, const std::
   if (text == nullptr || text->text().task != TextTask::sequence_labels || classes.empty())
     fail(folder.string(),
          "not a classifier of texts: expected a …ForSequenceClassification whose config.json names the classes (id2label)");
+  if (const json type = model->config().value("problem_type", json()); !type.is_null() && type != single_label)
+    fail(folder.string(), "its problem_type is {}: expected {}, a model that gives each text one class", type.dump(), single_label);
   rows.check_classes(classes, "the model " + folder.string());
   TextReport report;
   const std::int64_t most = longest_text(*model), longest = max_length > 0 && (most == 0 || max_length < most) ? max_length : most;

@@ -266,6 +266,13 @@ void LanguageTask::save_beside(const fs::path& folder) const {
     generation.eos_token_id = {end_};
   }
   write_json(folder / "generation_config.json", generation_json(generation));
+  if (tokenizer_->kind() != "huggingface") {  // the folder of a LLaMA would put <s> before a text, where this model has seen none
+    json about{{"add_bos_token", false}, {"add_eos_token", false}};
+    const SpecialTokens& s = tokenizer_->special_tokens();
+    for (const auto& [key, id] : {std::pair{"pad_token", s.pad}, {"unk_token", s.unk}, {"bos_token", s.bos}, {"eos_token", s.eos}})
+      if (id >= 0) about[key] = tokenizer_->piece(id);
+    return write_json(folder / "tokenizer_config.json", about);
+  }
   if (!kind_of(config_.vocab)) return;
   json about{{"tokenizer_class", "PreTrainedTokenizerFast"},
              {"bos_token", end_of_text},

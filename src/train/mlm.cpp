@@ -1,5 +1,7 @@
 #include "transformer/train/mlm.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -48,7 +50,7 @@ std::vector<TokenRole> roles_of(const Tokenizer& tokenizer, const Encoding& e, s
   return roles;
 }
 
-// Lines one behind the other, with `between` behind each, cut into texts of equal length.
+// Lines one behind the other, with `last` behind each, cut into texts of equal length.
 class Packer {
  public:
   Packer(MlmTokens& out, std::int64_t longest, std::int32_t first, std::int32_t last)
@@ -57,10 +59,10 @@ class Packer {
   }
   void add(const std::vector<std::int32_t>& ids, const std::vector<TokenRole>& roles) {
     for (std::size_t i = 0; i < ids.size(); ++i) push(ids[i], roles[i]);
-    if (last_ >= 0) push(last_, TokenRole::never);
+    if (last_ >= 0 && !empty()) push(last_, TokenRole::never);  // empty: the line ended where the text did
   }
   void finish() {
-    if (std::any_of(roles_.begin(), roles_.end(), [](TokenRole r) { return r != TokenRole::never; })) end();
+    if (!empty()) end();
   }
 
  private:
@@ -68,16 +70,17 @@ class Packer {
     ids_.clear(), roles_.clear();
     if (first_ >= 0) ids_.push_back(first_), roles_.push_back(TokenRole::never);
   }
+  bool empty() const { return std::ssize(ids_) == (first_ >= 0 ? 1 : 0); }
   void push(std::int32_t id, TokenRole role) {
-    const bool empty = std::ssize(ids_) == (first_ >= 0 ? 1 : 0);
-    if (empty && role == TokenRole::never) return;  // the last line ended where the text did
     ids_.push_back(id), roles_.push_back(role);
     if (std::ssize(ids_) + (last_ >= 0 ? 1 : 0) >= longest_) end();
   }
   void end() {
     if (last_ >= 0 && ids_.back() != last_) ids_.push_back(last_), roles_.push_back(TokenRole::never);
-    out_.tokens.add(ids_);
-    out_.roles.insert(out_.roles.end(), roles_.begin(), roles_.end());
+    if (std::any_of(roles_.begin(), roles_.end(), [](TokenRole r) { return r != TokenRole::never; })) {  // there is something to hide
+      out_.tokens.add(ids_);
+      out_.roles.insert(out_.roles.end(), roles_.begin(), roles_.end());
+    }
     begin();
   }
 
@@ -100,6 +103,19 @@ Tensor hidden_places(Context& ctx, const TextModel& model, const MaskedIds& batc
 
 Tensor targets_of(Context& ctx, const MaskedIds& batch) {
   return Tensor::from<std::int32_t>(ctx, {std::ssize(batch.targets)}, batch.targets);
+}
+
+bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
+
+// A file that is missing, or that all are empty, is known at once. Standard input is not touched: it can be read only once.
+void check_text(const std::vector<std::string>& files) {
+  bool found = files.empty() || std::find(files.begin(), files.end(), "-") != files.end();
+  for (const std::string& file : files) {
+    if (file == "-") continue;
+    LineReader reader(file);
+    for (std::string line; !found && reader.next(line);) found = !is_blank(line);
+  }
+  if (!found) fail(fmt::format("{}", fmt::join(files, ", ")), "there is no text: expected a text a line");
 }
 
 }  // namespace
@@ -147,6 +163,10 @@ MlmTask::MlmTask(Context& ctx, const MlmConfig& config, const EncoderConfig& mod
     : EncoderTask(ctx, where), config_(config) {
   check_settings();
   check_fresh(resumed);
+  if (model.tokenizer.empty() && std::find(config.text.begin(), config.text.end(), "-") != config.text.end())
+    fail(where,
+         "text is '-': it is read twice, for the vocabulary and to train, and standard input only once; write it into a file, or "
+         "give a tokenizer");
   make_tokenizer(model, vocabulary, read_lines(config.text), resumed);
   build(model, head, config.max_length);
   read();
@@ -160,8 +180,7 @@ MlmTask::MlmTask(Context& ctx, const MlmConfig& config, const EncoderStart& star
 
 void MlmTask::check_settings() const {
   if (config_.text.empty()) fail(where, "text is missing: expected files with a text a line");
-  for (const auto* files : {&config_.text, &config_.valid_text})
-    for (const std::string& file : *files) LineReader reader(file);  // a missing one is known at once
+  for (const auto* files : {&config_.text, &config_.valid_text}) check_text(*files);
   if (!(config_.mask_probability > 0.0F && config_.mask_probability < 1.0F))
     fail(where, "mask_probability is {}: expected a value between 0 and 1", config_.mask_probability);
 }
@@ -184,7 +203,7 @@ MlmTokens MlmTask::read(const std::vector<std::string>& files, const char* what)
   const LineSource lines = read_lines(files);
   const auto wanted = [&](std::string& line) {
     while (lines(line))
-      if (line.find_first_not_of(" \t\r") != std::string::npos) return true;
+      if (!is_blank(line)) return true;
     return false;
   };
   for (std::vector<std::string> part; read_chunk(

@@ -77,6 +77,20 @@ TEST_F(GenerateVerb, ReadsPromptsFromAFileAndChats) {
   EXPECT_EQ(chat.out, run("generate model --max-new-tokens 4 --prompt 'system: Be user: Hi assistant:'").out) << chat.err;
 }
 
+// An empty prompt is one: standard input is not read. One longer than the table of positions is its end.
+TEST_F(GenerateVerb, PromptsMayBeEmptyOrLong) {
+  const CommandResult empty = run("generate model --prompt '' --temperature 0 --max-new-tokens 3", "a\nb\n");
+  EXPECT_EQ(empty.code, 0) << empty.err;
+  EXPECT_EQ(lines_of(empty.out), 1) << empty.out;
+  EXPECT_EQ(run("generate model --temperature 0 --max-new-tokens 3", "\n").out, empty.out);
+  expect_usage("generate model --prompt '' --prompt-file y", "exclude each other");
+  const std::string line = "generate model --temperature 0 --max-new-tokens 3 --prompt ";
+  const auto positions = static_cast<std::size_t>(case_.config.at("n_positions").get<std::int64_t>());
+  const CommandResult longer = run(line + "'" + std::string(500, 'y') + std::string(positions, 'x') + "'");
+  EXPECT_EQ(longer.code, 0) << longer.err;
+  EXPECT_EQ(longer.out, run(line + "'" + std::string(positions, 'x') + "'").out);
+}
+
 TEST_F(GenerateVerb, WithAnEncoderThePromptIsWhatItReads) {
   copy_with_tokenizer(golden_root() / "t5", folder_ / "t5", tiny_tokenizer(true));
   const CommandResult r = run("generate t5 --max-new-tokens 5", "one\ntwo\n");
@@ -94,7 +108,7 @@ TEST_F(GenerateVerb, SaysWhatIsWrong) {
   expect_failure("generate model --prompt-file nothing", "nothing");
   expect_failure("generate model --prompt x --temperature -1", "temperature");
   expect_failure("generate model --prompt x --num-return-sequences 2", "num_return_sequences");
-  expect_failure("generate model --prompt '" + std::string(500, 'x') + "'", "takes at most");
+  expect_failure("generate model --no-slide --prompt '" + std::string(500, 'x') + "'", "takes at most");
   expect_failure("generate '" + (golden_root() / "bert-cls").string() + "' --prompt x", "transformer classify");
   std::filesystem::remove(folder_ / "model/tokenizer.json");
   std::filesystem::remove(folder_ / "model/tokenizer_config.json");

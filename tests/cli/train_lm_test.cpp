@@ -72,6 +72,49 @@ TEST_F(TrainLm, TrainsOnAFileOfTokens) {
   expect_failure("tokenize tokenizer.json --to-bin none/none.bin", "none/none.bin", text_);
 }
 
+// A tokenizer's file may have any name: the folder has it under the one that is looked for there, with its special tokens.
+TEST_F(TrainLm, KeepsATokenizerOfAnyNameWithItsSpecialTokens) {
+  ASSERT_EQ(run("tokenize train --vocab bpe --vocab-size 320 --input cats.txt --out my-bpe.json").code, 0) << read("stderr");
+  ASSERT_EQ(run("tokenize my-bpe.json --to-bin cats.bin --documents paragraph", text_).code, 0) << read("stderr");
+  ASSERT_EQ(run("train lm --bin cats.bin --vocab my-bpe.json --d-model 16 --num-heads 2 --num-layers 1 --context 16 --batch-size 4 "
+                "--max-update 2 --document-mask --save-dir model")
+                .code,
+            0)
+      << read("stderr");
+  const TokenizerPtr before = load_tokenizer(folder_ / "my-bpe.json"), after = load_tokenizer(folder_ / "model");
+  EXPECT_EQ(after->encode(text_), before->encode(text_));
+  EXPECT_EQ(after->piece(after->eos()), "<|endoftext|>");
+  EXPECT_EQ(run("generate model --prompt the --max-new-tokens 2").code, 0) << read("stderr");
+  ASSERT_EQ(run("tokenize model --to-bin again.bin --documents paragraph", text_).code, 0);
+  EXPECT_TRUE(read("again.bin") == read("cats.bin"));
+  CommandResult r = run("evaluate model --text cats.txt --documents paragraph --document-mask");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.out, run("evaluate model --bin cats.bin --document-mask").out);
+  EXPECT_EQ(run("train lm --from model --text cats.txt --documents line --document-mask --context 8 --batch-size 2 --max-update 1 "
+                "--save-dir more")
+                .code,
+            0)
+      << read("stderr");
+  write("model/tokenizer_config.json", "{}");
+  expect_failure("evaluate model --text cats.txt --document-mask", "the tokenizer has no end of text");
+}
+
+// SentencePiece and words have no habits of a family, whatever the model's.
+TEST_F(TrainLm, KeepsOtherTokenizersAsTheyWere) {
+  ASSERT_EQ(run("tokenize train --vocab-size 60 --input cats.txt --out pieces.model").code, 0) << read("stderr");
+  ASSERT_EQ(run("tokenize train --words --input cats.txt --out words.txt").code, 0) << read("stderr");
+  for (const std::string name : {"pieces.model", "words.txt"})
+    for (const std::string arch : {"gpt2", "llama"}) {
+      const std::string model = name + "-" + arch;
+      ASSERT_EQ(run(command("--vocab " + name + " --max-update 6 --arch " + arch + " --save-dir " + model)).code, 0) << read("stderr");
+      const TokenizerPtr before = load_tokenizer(folder_ / name), after = load_tokenizer(folder_ / model);
+      EXPECT_EQ(after->tokenize(text_).ids, before->tokenize(text_).ids) << model;
+      EXPECT_EQ(after->eos(), before->eos()) << model;
+      EXPECT_EQ(after->pad(), before->pad()) << model;
+      EXPECT_EQ(run("generate " + model + " --prompt the --max-new-tokens 2").code, 0) << read("stderr");
+    }
+}
+
 TEST_F(TrainLm, GoesOnFromAModelOfBefore) {
   ASSERT_EQ(run(command("--save-dir start")).code, 0) << read("stderr");
   write("more.txt", text_ + "the dog number 3 sat.\n");
@@ -111,7 +154,13 @@ TEST_F(TrainLm, BadInputIsNamedAndNothingIsWritten) {
   expect_failure(command("--save-dir model --vocab bpe --vocab-size 270"), "vocab_size");
   write("empty", "\n");
   expect_failure("train lm --save-dir model --text empty --documents line --max-update 5", "there is no text");
-  EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
+  expect_failure(command("--save-dir deep/er/model --vocab bpe --vocab-size 10"), "vocab_size is 10, must be between 259");
+  for (const char* name : {"model", "deep"}) EXPECT_FALSE(fs::exists(folder_ / name)) << name;
+  fs::create_directory(folder_ / "mine");
+  expect_failure(command("--save-dir mine/model --text none.txt"), "none.txt");
+  EXPECT_TRUE(fs::is_empty(folder_ / "mine"));
+  expect_usage("evaluate model --text cats.txt --context -5", "--context is -5");
+  expect_usage("evaluate model --text cats.txt --data cats.txt", "--data and by --text or --bin");
   expect_failure("evaluate nowhere --text cats.txt", "nowhere");
   expect_usage("evaluate --text cats.txt", "MODEL");
 }

@@ -67,5 +67,18 @@ TEST(EncoderTokenizer, Refusals) {
     EXPECT_THROW(train_encoder_tokenizer(lines_from({}), {.subwords = kind}), Error);
 }
 
+// Errors speak of the size that was asked for, and what they ask for is enough.
+TEST(EncoderTokenizer, SaysHowLargeItMustBe) {
+  for (const EncoderPieces kind : {EncoderPieces::bpe, EncoderPieces::unigram}) {
+    const auto make = [&](std::int64_t size) {
+      return train_encoder_tokenizer(lines_from(corpus()), {.subwords = kind, .vocab_size = size});
+    };
+    const std::int64_t least = test::number_in_error([&] { make(15); },
+                                                     "vocab_size 15 is too small for the characters of this text: at least ");
+    EXPECT_THROW(make(least - 1), Error);
+    EXPECT_EQ(make(least)->size(), least);
+  }
+}
+
 }  // namespace
 }  // namespace transformer

@@ -7,12 +7,14 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "support/golden.h"
+#include "transformer/core/error.h"
 #include "transformer/text/lines.h"
 
 namespace transformer::test {
@@ -54,6 +56,20 @@ inline std::filesystem::path case_folder(const std::string& name) {
 inline std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The number behind these words of the Error that f() throws.
+inline std::int64_t number_in_error(const std::function<void()>& f, std::string_view before) {
+  try {
+    f();
+  } catch (const Error& e) {
+    const std::string text = e.what();
+    if (const std::size_t at = text.find(before); at != std::string::npos) return std::stoll(text.substr(at + before.size()));
+    ADD_FAILURE() << text;
+    return -1;
+  }
+  ADD_FAILURE() << "no error";
+  return -1;
 }
 
 inline std::vector<std::string> all_lines(const LineSource& source) {

@@ -148,6 +148,39 @@ TEST(HuggingFaceFiles, SpecialTokensOfTheConfiguration) {
   EXPECT_EQ(load_tokenizer(copy.path())->eos(), 4);
 }
 
+// Whatever the files were called, a model's folder has them under the names that are looked for there, and the special tokens with them.
+TEST(HuggingFaceFiles, SavedUnderTheNamesThatAreLookedFor) {
+  const auto tokens = [](const Tokenizer& t) {
+    const SpecialTokens& s = t.special_tokens();
+    return Ids{s.pad, s.unk, s.bos, s.eos, s.cls, s.sep, s.mask};
+  };
+  const TextFolder from;
+  std::filesystem::create_directory(from.path() / "odd");
+  from.write("my-bpe.json", golden("gpt2-bytelevel-bpe.json"));
+  from.write("odd/config.json", golden("bert-wordpiece.json"));
+  from.write("small-vocab.json", golden("gpt2-vocab.json"));
+  from.write("small-merges.txt", golden("gpt2-merges.txt"));
+  from.write("words.txt", golden("bert-vocab.txt"));
+  const std::string model = R"({"model_type": "roberta"})", text = "A dog runs 나는";
+  for (const auto& [name, saved] : {std::pair{"my-bpe.json", "tokenizer.json"},
+                                    {"odd/config.json", "tokenizer.json"},
+                                    {"small-vocab.json", "merges.txt"},
+                                    {"words.txt", "vocab.txt"}}) {
+    const TextFolder to;
+    to.write("config.json", std::string(name) == "small-vocab.json" ? R"({"model_type": "gpt2"})" : model);
+    const std::string before = test::contents(to / "config.json");
+    const TokenizerPtr tokenizer = load_tokenizer(from / name);
+    tokenizer->save_into(to.path());
+    EXPECT_EQ(test::contents(to / "config.json"), before) << name;
+    EXPECT_TRUE(std::filesystem::exists(to / saved)) << name;
+    const TokenizerPtr again = load_tokenizer(to.path());
+    EXPECT_EQ(again->tokenize(text).ids, tokenizer->tokenize(text).ids) << name;
+    EXPECT_EQ(tokens(*again), tokens(*tokenizer)) << name;
+  }
+  EXPECT_GE(load_tokenizer(from / "odd/config.json")->special_tokens().mask, 0);
+  EXPECT_GE(load_tokenizer(from / "small-vocab.json")->eos(), 0);
+}
+
 TEST(HuggingFaceFiles, PlacesInTextThatIsNotUtf8) {
   const TokenizerPtr tokenizer = parsed(words());
   const Encoding encoding = tokenizer->tokenize("a \xFF\xE3\x81 b");  // two ill-formed sequences, of one byte and of two

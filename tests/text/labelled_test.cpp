@@ -29,6 +29,26 @@ TEST(Labelled, TabSeparatedColumns) {
   EXPECT_EQ(rows(folder.write("c.tsv", "what\tkind\nfine\tpos\n"), {.header = true}), Rows({"2|fine||pos"}));
 }
 
+// SST-2 has the columns "sentence" and "label"; a class may be called "label", but then other lines have it.
+TEST(Labelled, HeadersThatNobodyAnnounced) {
+  const TextFolder folder;
+  EXPECT_EQ(rows(folder.write("a.tsv", "sentence\tlabel\nfine\t1\nbad\t0\n")), Rows({"2|fine||1", "3|bad||0"}));
+  EXPECT_EQ(rows(folder.write("b.tsv", "label\tid\tsentence\n1\t7\tfine\n")), Rows({"2|fine||1"}));
+  EXPECT_EQ(rows(folder.write("c.tsv", "review\tlabel\nfine\t1\n")), Rows({"2|fine||1"}));
+  EXPECT_EQ(rows(folder.write("d.tsv", "index\treview\tlabel\n7\tfine\t1\n"), {.text_column = "2", .label_column = "3"}),
+            Rows({"2|fine||1"}));
+  EXPECT_EQ(rows(folder.write("e.tsv", "stick it on\tlabel\nfine\tother\nglue\tlabel\n")),
+            Rows({"1|stick it on||label", "2|fine||other", "3|glue||label"}));
+  EXPECT_EQ(rows(folder.write("f.tsv", "review\tlabel\nfine\t1\n"), {.header = false}), Rows({"1|review||label", "2|fine||1"}));
+}
+
+TEST(Labelled, EmptyLinesAtTheEndArePassedOver) {
+  const TextFolder folder;
+  EXPECT_EQ(rows(folder.write("a.tsv", "fine\t1\n\n \r\n\n")), Rows({"1|fine||1"}));
+  EXPECT_EQ(rows(folder.write("a.jsonl", "{\"text\": \"a\", \"label\": 1}\n\n")), Rows({"1|a||1"}));
+  test::expect_error([&] { rows(folder.write("b.tsv", "fine\t1\n\n\nbad\t0\n")); }, {"b.tsv", "line 2 is empty"});
+}
+
 TEST(Labelled, JsonLines) {
   const TextFolder folder;
   const std::string file = folder.write(
@@ -54,6 +74,11 @@ TEST(Labelled, WhatIsWrongIsNamedWithItsLine) {
   refused("a.tsv", "x\t\xFF\n", {"line 1: the class is not UTF-8"});
   refused("a.tsv", "sentence\tgold\nx\ty\n", {"no column 'glod'", "did you mean 'gold'", "'sentence'"}, {.label_column = "glod"});
   refused("a.tsv", "x\ty\n", {"both column 2"}, {.text_column = "2"});
+  refused("a.tsv", "x\ty\n", {"the second text and the label are both column 2"}, {.second_column = "2"});
+  refused("a.tsv", "x\ty\n", {"the text and the second text are both column 1"}, {.second_column = "1"});
+  refused("a.jsonl", "{\"text\": \"a\", \"label\": \"b\"}", {"both key label"}, {.second_column = "label"});
+  refused("a.jsonl", "{\"text\": \"a\", \"label\": \"b\\nc\"}", {"line 1", "\"b\\nc\"", "a tab or a line end"});
+  refused("a.jsonl", "{\"text\": \"a\", \"label\": \"b\\tc\"}", {"line 1", "a tab or a line end"});
   refused("a.tsv", "x\ty\n", {"no column 0"}, {.text_column = "0"});
   refused("a.tsv", "x\ty\n", {"has no header"}, {.text_column = "words", .header = false});
   refused("a.csv", "x,y\n", {"tabs"});

@@ -32,6 +32,16 @@ TEST(Vocabulary, TextComesBackAsItWas) {
   }
 }
 
+// Text that looks like the marks and the bytes of the vocabulary's own tokens, and whose characters it may never have seen.
+TEST(Vocabulary, TextThatLooksLikeTokensComesBackToo) {
+  for (const VocabularyKind kind : {VocabularyKind::bytes, VocabularyKind::bpe, VocabularyKind::unigram})
+    for (const std::string& seen : {std::string("a few words, and more of them\n"), std::string("▁a ▁ few <0x41> words\n")}) {
+      const TokenizerPtr tokenizer = make_vocabulary(lines_from(std::vector<std::string>(30, seen)), {.kind = kind, .vocab_size = 320});
+      for (const char* text : {"▁", " ▁a▁▁ few▁", "<0x41>", "a<0xE2><0x96><0x81> <0x0A>", "<0x4", "0x41>", "▁<0x20>▁ "})
+        EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text) << static_cast<int>(kind) << " " << seen;
+    }
+}
+
 // The file alone is the tokenizer.
 TEST(Vocabulary, IsSavedAsATokenizerJson) {
   for (const VocabularyKind kind : kinds) {
@@ -75,10 +85,20 @@ TEST(Vocabulary, SubwordsAreLearnedAndTheRestIsSpelledInBytes) {
               (std::vector<std::int32_t>{tokenizer->id("<0xE4>"), tokenizer->id("<0xB8>"), tokenizer->id("<0xAD>")}));
   }
   const TokenizerPtr bpe = vocabulary(VocabularyKind::bpe);
-  EXPECT_EQ(bpe->encode(" slave"), std::vector<std::int32_t>{bpe->id("▁slave")});
+  EXPECT_EQ(bpe->encode(" slave"), std::vector<std::int32_t>{bpe->id(" slave")});
   EXPECT_EQ(bpe->decode(bpe->encode("<0x0A> is such")), "<0x0A> is such");
-  expect_error([] { make_vocabulary(lines_from(repeated()), {.kind = VocabularyKind::bpe, .vocab_size = 270}); },
-               {"vocab_size", "too small"});
+}
+
+// Errors speak of the size that was asked for, and what they ask for is enough.
+TEST(Vocabulary, SaysHowLargeItMustBe) {
+  for (const VocabularyKind kind : {VocabularyKind::bpe, VocabularyKind::unigram}) {
+    const auto make = [&](std::int64_t size) { return make_vocabulary(lines_from(repeated()), {.kind = kind, .vocab_size = size}); };
+    expect_error([&] { make(10); }, {"vocab_size is 10", "between 259 and"});
+    const std::int64_t least = number_in_error([&] { make(270); },
+                                               "vocab_size 270 is too small for the characters of this text: at least ");
+    EXPECT_THROW(make(least - 1), Error);
+    EXPECT_LE(make(least)->size(), least);
+  }
 }
 
 }  // namespace transformer::test

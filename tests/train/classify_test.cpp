@@ -6,6 +6,7 @@
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "transformer/generate/classifier.h"
+#include "transformer/io/json.h"
 #include "transformer/train/mlm.h"
 #include "transformer/train/trainer.h"
 
@@ -149,6 +150,34 @@ TEST_F(Classify, GoesOnFromOtherModels) {
   EXPECT_EQ(other.network().text().labels, 3);
   other.save(path("other"));
   EXPECT_EQ(Classifier::load(ctx, path("other")).names(), other.classes());
+}
+
+// A head for several labels at once, or for numbers, that has the same classes: from now on it gives each text one.
+TEST_F(Classify, GoesOnFromAHeadOfAnotherKind) {
+  Context ctx({.seed = 2});
+  ClassifyTask first(ctx, config(), small(), words());
+  first.save(path("first"));
+  for (const char* type : {"multi_label_classification", "regression"}) {
+    nlohmann::json settings = read_json(folder_ / "first/config.json");
+    settings["problem_type"] = type;
+    write_json(folder_ / "first/config.json", settings);
+    expect_error([&] { evaluate_classifier(ctx, path("first"), path("valid.tsv")); }, {"first", type, "single_label_classification"});
+    ClassifyTask task(ctx, config(), EncoderStart{.from = path("first")});
+    EXPECT_EQ(task.classes(), first.classes());
+    EXPECT_EQ(task.model().config().at("problem_type"), "single_label_classification");
+    task.plan(0);
+    first.plan(0);
+    EXPECT_EQ(task.loss(ctx, task.prepare(0)).item(), first.loss(ctx, first.prepare(0)).item()) << "the head is the same";
+    task.save(path("tuned"));
+    EXPECT_NO_THROW(evaluate_classifier(ctx, path("tuned"), path("valid.tsv")));
+  }
+}
+
+TEST_F(Classify, TextsThatAreAllEmpty) {
+  Context ctx;
+  ClassifyConfig data = config();
+  data.data = write("empty.tsv", "\tx\n \ty\n"), data.valid = "";
+  expect_error([&] { ClassifyTask(ctx, data, small(), words()); }, {"empty.tsv", "all texts are empty"});
 }
 
 TEST_F(Classify, ClassesThatTrainingDoesNotHave) {

@@ -154,9 +154,22 @@ TEST_F(Mlm, LinesArePackedAndWordsFound) {
     all.push_back(packed.tokenizer().decode(std::span(ids).subspan(at, static_cast<std::size_t>(batch.lengths[text])), false));
   std::sort(all.begin(), all.end());
   EXPECT_EQ(all, (std::vector<std::string>{"[CLS] a b c [SEP] d e [SEP]", "[CLS] f [SEP]", "[CLS] f a b c d e [SEP]"}));
-  expect_error([&] { MlmTask(ctx, {.text = {write("empty", "\n \n")}}, small(), words()); }, {"no words"});
+  expect_error([&] { MlmTask(ctx, {.text = {write("empty", "\n \n")}}, small(), words()); }, {"empty", "there is no text"});
   expect_error([&] { MlmTask(ctx, {.text = {file}, .mask_probability = 1.0F}, small(), words()); }, {"mask_probability"});
   expect_error([&] { MlmTask(ctx, {}, small(), words()); }, {"text is missing"});
+}
+
+// What is unknown is never hidden, but belongs to the text, at its beginning too.
+TEST_F(Mlm, UnknownWordsStayWhereATextBegins) {
+  Context ctx({.seed = 1});
+  const std::string file = write("text", "a a b b a b\nq a b\n");
+  MlmTask task(ctx, {.text = {file}, .pack = true, .max_length = 8}, small(), {.subwords = EncoderPieces::whitespace, .vocab_size = 7});
+  task.plan(0);
+  const auto batch = std::any_cast<MaskedIds>(task.prepare(0).content);
+  std::vector<std::int64_t> lengths = batch.lengths;
+  std::sort(lengths.begin(), lengths.end());
+  EXPECT_EQ(lengths, (std::vector<std::int64_t>{5, 8}));  // [CLS] [UNK] a b [SEP], and [CLS] a a b b a b [SEP]
+  EXPECT_EQ(std::count(batch.ids.begin(), batch.ids.end(), task.tokenizer().unk()), 1);
 }
 
 TEST_F(Mlm, LearnsAndOpensAgain) {

@@ -16,7 +16,8 @@ class CausalModel final : public SequenceModel {
  public:
   // The model must outlive this object; Error when it has no causal language model head. vocabulary: tokens with this id or a
   // larger one are not generated, where a model has more than its tokenizer; 0: all are. slide: a text may become longer than a
-  // learned table of positions; whenever the table is full the older half of the text is forgotten and the rest read again.
+  // learned table of positions; whenever the table is full the older half of the text is forgotten and the rest read again. Of a
+  // prompt that is longer than the table its end is read.
   explicit CausalModel(const TextModel& model, SpecialTokens special = {}, std::int64_t vocabulary = 0, bool slide = false);
 
   std::unique_ptr<StepDecoder> start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const override;
@@ -24,7 +25,7 @@ class CausalModel final : public SequenceModel {
   std::vector<std::int32_t> prompt(std::span<const std::int32_t> source) const override { return {source.begin(), source.end()}; }
   // The rows of a learned table of positions; rotary positions, ALiBi and models that slide have no end.
   std::int64_t max_tokens() const override;
-  std::int64_t max_source() const override { return places(); }
+  std::int64_t max_source() const override;
 
  private:
   std::int64_t places() const;  // that the model has positions for

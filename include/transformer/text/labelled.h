@@ -5,7 +5,8 @@
 //   while (auto row = reader.next()) use(row->text, row->label);
 //
 // TSV: columns separated by tabs, the text in the first and the label in the second, or where the columns are named: by number
-// from 1, or by the words of the first line, which is then a header. A first line with the words "text" and "label" is one too.
+// from 1, or by the words of the first line, which is then a header. A first line with the words "text" or "sentence", and "label", is
+// one too, and so is one whose class would be "label" where no other line has that class. Empty lines at the end are passed over.
 // JSON lines (.jsonl, .ndjson): an object a line; the keys are "text" and "label", or those that are named. Labels that are
 // numbers, true or false are taken by their spelling. Both may be gzip files.
 
@@ -48,6 +49,8 @@ class LabelledReader {
 
  private:
   void find_columns(const std::string& first);
+  bool label_occurs_again(std::size_t column) const;
+  void check_apart(const std::string& text, const std::string& second, const std::string& label, const char* kind) const;
   LabelledText from_tsv(const std::string& line) const;
   LabelledText from_json(const std::string& line) const;
 

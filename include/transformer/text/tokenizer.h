@@ -90,7 +90,8 @@ class Tokenizer {
   // Writes the one file that load_tokenizer reads; it appears as a whole or not at all.
   virtual void save(const std::filesystem::path& path) const = 0;
   // Writes the tokenizer into a model's folder, from where load_tokenizer has it again: NAME.model for the kinds made here, the
-  // files it was loaded from, byte for byte, for others.
+  // files it was loaded from, byte for byte, for others, under the names that are looked for there, and where they do not say which the
+  // special tokens are, a tokenizer_config.json that does.
   virtual void save_into(const std::filesystem::path& folder, const std::string& name = "tokenizer") const;
 
  protected:

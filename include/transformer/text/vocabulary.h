@@ -1,6 +1,7 @@
 #pragma once
-// Vocabularies for language models. What is tokenised with them and decoded again is the same text, with every space and line end.
-// They are tokenizer.json files, which Hugging Face opens too.
+// Vocabularies for language models. What is tokenised with them and decoded again is the same text, with every space and line end,
+// but for text that spells a special token (which is that token, as Hugging Face has it) and, with a vocabulary of characters, unknown
+// ones. They are tokenizer.json files, which Hugging Face opens too.
 //
 //   TokenizerPtr letters = make_vocabulary(read_lines({"poems.txt"}), {.kind = VocabularyKind::characters});
 //   letters->save("tokenizer.json");
@@ -16,7 +17,7 @@ enum class VocabularyKind : std::uint8_t {
   characters,  // a token for each Unicode character of the text; others are unknown
   bytes,       // a token for each byte: nothing is unknown, and there is nothing to learn
   bpe,         // subwords by SentencePiece's BPE; characters without a piece are spelled in bytes
-  unigram,     // the same by its unigram model (which takes a text that spells a byte's name, <0x0A>, for that byte)
+  unigram,     // the same by its unigram model
 };
 inline EnumNames<VocabularyKind> names(VocabularyKind) {
   return {{VocabularyKind::characters, "char"},
