@@ -142,8 +142,12 @@ std::vector<std::string> labelled_seeds() {
 }
 std::vector<std::string> table_seeds() {
   return {"date,a,b\n2024-01-01,1,-2.5\n2024-01-02,,NaN\n2024-01-03 12:00:00,1e3,+4\n",
-          "\"the \"\"day\"\"\";\"a;b\"; c\r\n2024/01/31;1;2\r\n2024/02/29;3;\"4\"\r\n", "year\tx\n1999\t1\n2000\t2\n2002\tnull\n2003\t4\n",
-          "x,\"two\nlines\"\n1,2\n\n3,4\n"};
+          "\"the \"\"day\"\"\";\"a;b\"; c\r\n2024/01/31;1;2\r\n2024/02/29;3;\"4\"\r\n",
+          "year\tx\n1999\t1\n2000\t2\n2002\tnull\n2003\t4\n",
+          "x,\"two\nlines\"\n1,2\n\n3,4\n",
+          "s,when,a\n0,2024-01-31T00:00:00.000+09:00,1\n0,2024-02-29T00:00:00+09:00,2\n",
+          "date;a\n20240131;1\n20240229;2\n20240330;3\n",
+          "month,a\n1949-01,1\n1949-02,2\n"};
 }
 std::vector<std::string> tokens_seeds() {
   const fs::path path = fs::temp_directory_path() / "transformer-fuzz-tokens.bin";

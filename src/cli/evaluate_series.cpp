@@ -10,15 +10,15 @@ namespace transformer::cli {
 
 void evaluate_series(const std::string& model, const EvaluateSeries& config, const ComputeConfig& compute) {
   if (model.empty()) throw CLI::RequiredError("MODEL");
+  const bool whole = config.split.split.empty() && config.split.valid_from.empty() && config.split.test_from.empty();
+  if (whole && config.part) throw CLI::ValidationError("--part: there are no parts without a split (--split, or --valid-from)");
   Context ctx(compute.context());
   const Forecaster forecaster = Forecaster::load(ctx, model);
   const SeriesTable table = forecaster.read(config.csv, config.table);
-  const bool whole = config.split.split.empty() && config.split.valid_from.empty() && config.split.test_from.empty();
   const Parts parts = whole ? Parts{.train = {0, table.rows()}, .validation = {}, .test = {0, table.rows()}}
                             : split_rows(table, config.split);
-  const RowRange& rows = config.part == SeriesPart::train ? parts.train
-      : config.part == SeriesPart::validation             ? parts.validation
-                                                          : parts.test;
+  const SeriesPart part = config.part.value_or(SeriesPart::test);
+  const RowRange& rows = part == SeriesPart::train ? parts.train : part == SeriesPart::validation ? parts.validation : parts.test;
   if (rows.size() == 0) fail(table.name, "the split leaves no rows for this part");
   fmt::print("{}", describe(forecaster.evaluate(ctx, table, rows), table.name));
 }

@@ -1,6 +1,7 @@
 #pragma once
 // transformer evaluate MODEL --csv FILE: the errors of forecasts.
 
+#include <optional>
 #include <string>
 
 #include "cli/compute.h"
@@ -16,13 +17,13 @@ inline EnumNames<SeriesPart> names(SeriesPart) {
 struct EvaluateSeries {
   std::string csv = {};
   SplitConfig split = {};
-  SeriesPart part = SeriesPart::test;
+  std::optional<SeriesPart> part = {};
   TableOptions table = {};
 
   static void visit(auto& self, auto&& field) {
     field("csv", self.csv, "with a MODEL that forecasts: the series; MSE and MAE of all its windows, or of a part's");
     SplitConfig::visit(self.split, field);
-    field("part", self.part, "with split: the part whose windows are forecast");
+    field("part", self.part, "with a split: the part whose windows are forecast (none: test)");
     TableOptions::visit(self.table, field);
   }
 };

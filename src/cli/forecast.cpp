@@ -1,6 +1,8 @@
 // transformer forecast: the next values of a series, with their dates.
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "cli/compute.h"
 #include "cli/flags.h"
@@ -27,10 +29,60 @@ struct ForecastVerb {
   }
 };
 
-void write(const std::string& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(text);
-  file.commit();
+// What can be said of the names before anything is computed.
+void check_names(const ForecastVerb& verb) {
+  if (verb.plot.empty()) return;
+  if (!verb.plot.ends_with(".svg")) throw CLI::ValidationError("--plot: expected a name that ends in .svg");
+  const auto place = [](const std::string& path) { return std::filesystem::weakly_canonical(std::filesystem::absolute(path)); };
+  if (!verb.out.empty() && place(verb.out) == place(verb.plot))
+    throw CLI::ValidationError("--out and --plot are the same file: give each a name of its own");
+}
+
+// The table, in a file or on standard output, and then the picture. Nothing is written when one of the files cannot be made.
+void write(const ForecastVerb& verb, const std::string& table, const std::string& picture) {
+  std::optional<AtomicFile> out, plot;
+  const auto begin = [](std::optional<AtomicFile>& file, const std::string& path, const std::string& text) {
+    if (path.empty()) return;
+    if (std::filesystem::is_directory(path)) fail(path, "is a folder: expected the name of a file");
+    file.emplace(path);
+    file->write(text);
+  };
+  begin(out, verb.out, table);
+  begin(plot, verb.plot, picture);
+  if (out) out->commit();
+  else std::cout << table;
+  if (plot) plot->commit();
+}
+
+// Of each channel of the forecast, by what the last rows of the history differ by.
+std::vector<int> decimals_of(const SeriesTable& history, const SeriesTable& next, std::int64_t rows) {
+  std::vector<int> out;
+  for (const std::string& channel : next.channels) {
+    const std::int64_t c = std::find(history.channels.begin(), history.channels.end(), channel) - history.channels.begin();
+    std::vector<double> last;
+    for (std::int64_t row = history.rows() - rows; row < history.rows(); ++row) last.push_back(history.at(row, c));
+    out.push_back(decimals_for(last));
+  }
+  return out;
+}
+
+void say_notes(const ForecastVerb& verb, const Forecaster& forecaster, const SeriesTable& history) {
+  if (!history.dates.empty()) {
+    const DateStep step = history.step();
+    const std::string words = describe(step, history.format);
+    const SeriesNotes* notes = forecaster.notes();
+    if (notes != nullptr && !notes->step.empty() && words != notes->step)
+      fmt::print(stderr, "transformer: note: the model was trained on steps of {}, {} has steps of {}\n", notes->step, history.name, words);
+    if (step.irregular > 0)
+      fmt::print(
+          stderr,
+          "transformer: note: {} has a row every {}, but {} of its {} rows are further apart or nearer; the forecast goes on in steps "
+          "of {}\n",
+          history.name, words, step.irregular, history.rows(), words);
+  }
+  if (verb.steps > forecaster.horizon())
+    fmt::print(stderr, "transformer: note: {} steps are more than the model's horizon of {}: the forecast is fed back to go on from\n",
+               verb.steps, forecaster.horizon());
 }
 
 SeriesPlot plot_of(const SeriesTable& history, const SeriesTable& next, std::int64_t rows, const std::string& caption) {
@@ -51,24 +103,16 @@ void forecast(const ForecastVerb& verb, const TableOptions& table, const Compute
   if (verb.model.empty()) throw CLI::RequiredError("MODEL");
   if (verb.csv.empty()) throw CLI::RequiredError("--csv");
   if (verb.steps < 0 || verb.plot_history < 0) throw CLI::ValidationError("--steps and --plot-history: expected 0 or more");
+  check_names(verb);
   Context ctx(compute.context());
   const Forecaster forecaster = Forecaster::load(ctx, verb.model);
   const SeriesTable history = forecaster.read(verb.csv, table);
-  const SeriesNotes* notes = forecaster.notes();
-  if (const std::string step = history.dates.empty() ? "" : describe(history.step(), history.format);
-      notes != nullptr && !step.empty() && !notes->step.empty() && step != notes->step)
-    fmt::print(stderr, "transformer: note: the model was trained on steps of {}, {} has steps of {}\n", notes->step, history.name, step);
-  if (verb.steps > forecaster.horizon())
-    fmt::print(stderr, "transformer: note: {} steps are more than the model's horizon of {}: the forecast is fed back to go on from\n",
-               verb.steps, forecaster.horizon());
+  say_notes(verb, forecaster, history);
   const SeriesTable next = forecaster.forecast(ctx, history, verb.steps);
-  const std::string text = write_table(next, 7);  // floats have no more
-  if (!verb.plot.empty()) {
-    const std::int64_t rows = verb.plot_history > 0 ? verb.plot_history : forecaster.context();
-    write(verb.plot, series_svg(plot_of(history, next, rows, fmt::format("{}: the next {} rows", history.name, next.rows()))));
-  }
-  if (verb.out.empty()) std::cout << text;
-  else write(verb.out, text);
+  const std::int64_t shown = verb.plot_history > 0 ? verb.plot_history : forecaster.context();
+  const std::string caption = fmt::format("{}: the next {} rows", history.name, next.rows());
+  write(verb, write_table(next, decimals_of(history, next, forecaster.context())),
+        verb.plot.empty() ? "" : series_svg(plot_of(history, next, shown, caption)));
 }
 
 }  // namespace

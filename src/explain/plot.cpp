@@ -39,6 +39,12 @@ struct Ticks {
     first = std::ceil(low / step) * step;
     count = static_cast<std::int64_t>(std::floor((high - first) / step + 1e-9)) + 1;
   }
+  // With as many digits as tell it from its neighbours.
+  std::string text(std::int64_t i) const {
+    const double largest = std::max(std::abs(at(0)), std::abs(at(count - 1)));
+    const double digits = largest > 0.0 ? std::floor(std::log10(largest)) - std::floor(std::log10(step) + 1e-9) + 1.0 : 1.0;
+    return fmt::format("{:.{}g}", at(i), static_cast<int>(std::clamp(digits, 6.0, 17.0)));
+  }
   double at(std::int64_t i) const {
     const double value = first + step * static_cast<double>(i);
     return std::abs(value) < step * 1e-9 ? 0.0 : value;
@@ -54,7 +60,8 @@ Range range_of(const SeriesPanel& panel) {
   for (const auto* values : {&panel.history, &panel.forecast})
     for (const double v : *values) r = {std::min(r.low, v), std::max(r.high, v)};
   const double largest = std::max(std::abs(r.low), std::abs(r.high));
-  const double room = std::max((r.high - r.low) * 0.05, largest > 0.0 ? largest * 1e-6 : 0.5);
+  const double height = r.high - r.low;
+  const double room = height > largest * 1e-12 ? height * 0.05 : largest > 0.0 ? largest * 1e-6 : 0.5;
   return {r.low - room, r.high + room};
 }
 
@@ -65,7 +72,7 @@ class Plot {
     for (const SeriesPanel& panel : plot.panels) {
       const Range range = range_of(panel);
       const Ticks ticks(range.low, range.high);
-      for (std::int64_t i = 0; i < ticks.count; ++i) left_ = std::max(left_, margin + label_of(tick_text(ticks, i)).width + gap);
+      for (std::int64_t i = 0; i < ticks.count; ++i) left_ = std::max(left_, margin + label_of(ticks.text(i)).width + gap);
     }
   }
 
@@ -95,7 +102,6 @@ class Plot {
   }
 
  private:
-  static std::string tick_text(const Ticks& ticks, std::int64_t i) { return fmt::format("{:.6g}", ticks.at(i)); }
   double x(std::int64_t row) const { return left_ + panel_width * static_cast<double>(row) / static_cast<double>(all_ - 1); }
 
   void line(const char* kind, std::int64_t first_row, const std::vector<double>& values, auto&& y) {
@@ -119,7 +125,7 @@ class Plot {
       drawing_.add(R"(<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="grid"/>)"
                    "\n",
                    left_, at, right, at);
-      drawing_.text(left_ - gap, at + font * 0.35, label_of(tick_text(ticks, i)), "soft", "end");
+      drawing_.text(left_ - gap, at + font * 0.35, label_of(ticks.text(i)), "soft", "end");
     }
     constexpr std::int64_t marks = 4;
     for (std::int64_t i = 0; i <= marks; ++i) {

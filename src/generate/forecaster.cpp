@@ -57,7 +57,12 @@ void SeriesNotes::save(const fs::path& folder) const {
   std::vector<std::string> of_targets;
   for (const std::int64_t target : targets) of_targets.push_back(channels[static_cast<std::size_t>(target)]);
   write_json(folder / notes_file,
-             {{"channels", channels}, {"targets", of_targets}, {"mean", scaler.mean}, {"deviation", scaler.deviation}, {"step", step}});
+             {{"channels", channels},
+              {"targets", of_targets},
+              {"mean", scaler.mean},
+              {"deviation", scaler.deviation},
+              {"step", step},
+              {"date_column", date_column}});
 }
 
 SeriesNotes SeriesNotes::load(const fs::path& folder) {
@@ -69,6 +74,7 @@ SeriesNotes SeriesNotes::load(const fs::path& folder) {
     from.at("mean").get_to(notes.scaler.mean);
     from.at("deviation").get_to(notes.scaler.deviation);
     from.at("step").get_to(notes.step);
+    notes.date_column = from.value("date_column", "");  // older files have none
     for (const auto& target : from.at("targets").get<std::vector<std::string>>()) {
       const auto found = std::find(notes.channels.begin(), notes.channels.end(), target);
       if (found == notes.channels.end()) fail(path.string(), "the target '{}' is none of the channels", target);
@@ -135,11 +141,12 @@ SeriesNotes Forecaster::notes_of(const SeriesTable& table) const {
   if (notes_ ? table.channels != notes_->channels : std::ssize(table.channels) != channels)
     fail(table.name, "has the channels {}, but the model has {}{}", fmt::join(table.channels, ", "), channels,
          notes_ ? fmt::format(": {}", fmt::join(notes_->channels, ", ")) : "; name them (--channels)");
-  return notes_ ? *notes_ : SeriesNotes{table.channels, all_of(channels), Scaler::none(channels), ""};
+  return notes_ ? *notes_ : SeriesNotes{table.channels, all_of(channels), Scaler::none(channels), "", ""};
 }
 
 SeriesTable Forecaster::read(const std::string& path, TableOptions options) const {
   if (notes_ && options.channels.empty()) options.channels = notes_->channels;
+  if (notes_) options.usual_date_column = notes_->date_column;
   SeriesTable table = read_csv(path, options);
   static_cast<void>(notes_of(table));
   return table;
@@ -176,7 +183,12 @@ ForecastErrors Forecaster::evaluate(Context& ctx, const SeriesTable& table, cons
   const SeriesNotes notes = notes_of(table);
   const WindowSizes sizes{context(), horizon()};
   // The part alone matters here: it may be the whole table.
-  const SeriesWindows windows(table, notes.scaler, {.train = {0, table.rows()}, .validation = {}, .test = rows}, sizes);
+  const SeriesWindows windows(table, notes.scaler, {.train = {0, table.rows()}, .validation = {}, .test = {}}, sizes);
+  if (windows.count(rows) == 0)
+    fail(table.name,
+         "the part has {} rows, {} to {}, and no window: a window takes a context of {} rows, which may reach back before the part, and a "
+         "horizon of {} rows in it; give the part more rows (--split), or choose another",
+         rows.size(), rows.begin + 1, rows.end, sizes.context, sizes.horizon);
   return measure(ctx, *model_, windows, rows, notes);
 }
 

@@ -26,6 +26,8 @@ void CsvRecords::set_delimiter(const std::string& delimiter) {
 bool CsvRecords::more(std::string& line) {
   if (!lines_(line)) return false;
   ++read_;
+  if (read_ == 1 && (line.starts_with("\xFF\xFE") || line.starts_with("\xFE\xFF")))
+    fail(name_, "the file is UTF-16: expected UTF-8; save it as UTF-8 (in spreadsheets: CSV UTF-8)");
   return true;
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <functional>
 #include <vector>
 
 #include "transformer/core/error.h"
@@ -50,6 +51,18 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
+// What may stand behind a time of day: Z, +09:00, +0900 or +09.
+bool is_zone(std::string_view text) {
+  if (text == "Z") return true;
+  if (!take(text, '+') && !take(text, '-')) return false;
+  const auto hours = take_digits(text, 2);
+  if (!hours || *hours > 14) return false;  // no place on Earth is further ahead
+  if (text.empty()) return true;
+  take(text, ':');
+  const auto minutes = take_digits(text, 2);
+  return minutes && *minutes < 60 && text.empty();
+}
+
 std::optional<std::int64_t> parse_integer(std::string_view text, DateFormat& format) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -71,25 +84,70 @@ std::vector<std::int64_t> differences(std::span<const std::int64_t> values) {
   return out;
 }
 
-// The step in months, when all dates have one time of day and one day of the month, or are all the last of theirs.
-std::optional<DateStep> step_in_months(std::span<const std::int64_t> dates) {
-  std::vector<std::int64_t> months;
-  bool same_day = true, month_ends = true;
-  const year_month_day first = calendar_of(dates.front());
-  for (const std::int64_t date : dates) {
-    const year_month_day d = calendar_of(date);
-    same_day = same_day && d.day() == first.day();
-    month_ends = month_ends && static_cast<unsigned>(d.day()) == last_day(d.year(), d.month());
-    if ((!same_day && !month_ends) || time_of_day(date) != time_of_day(dates.front())) return std::nullopt;
-    months.push_back(months_of(d));
-  }
-  const std::vector<std::int64_t> steps = differences(months);
-  return DateStep{.units = 0, .months = median(steps), .month_end = month_ends};
+std::chrono::weekday weekday_of(const year_month_day& date) { return std::chrono::weekday(sys_days(date)); }
+bool is_weekend(std::int64_t date) {
+  const std::chrono::weekday d = weekday_of(calendar_of(date));
+  return d == std::chrono::Saturday || d == std::chrono::Sunday;
 }
 
-bool is_weekend(std::int64_t date) {
-  const std::chrono::weekday d(sys_days(std::chrono::days(floor_divide(date, a_day))));
-  return d == std::chrono::Saturday || d == std::chrono::Sunday;
+// The day of this month that a step of months leads to from the day `from` of another.
+unsigned day_in(year y, month m, const DateStep& step, unsigned from) {
+  const unsigned last = last_day(y, m);
+  switch (step.day_kind) {
+    case DayOfMonth::last: return last;
+    case DayOfMonth::last_weekday: {
+      const unsigned weekday = weekday_of(y / m / day(last)).iso_encoding();
+      return weekday > 5 ? last - (weekday - 5) : last;
+    }
+    case DayOfMonth::first_weekday: {
+      const unsigned weekday = weekday_of(y / m / day(1)).iso_encoding();
+      return weekday > 5 ? 9 - weekday : 1;
+    }
+    case DayOfMonth::numbered: break;
+  }
+  return std::min(step.day > 0 ? step.day : from, last);
+}
+
+// Of dates that are always so many months apart, but on different days: the rule for the day that most of them keep.
+DateStep rule_of_most(const std::vector<year_month_day>& dates, std::int64_t months) {
+  std::vector<DateStep> rules;
+  for (const DayOfMonth kind : {DayOfMonth::last, DayOfMonth::last_weekday, DayOfMonth::first_weekday})
+    rules.push_back({.units = 0, .months = months, .day_kind = kind});
+  for (unsigned d = 1; d <= 31; ++d) rules.push_back({.units = 0, .months = months, .day = d});
+  const auto kept = [&](const DateStep& rule) {
+    return std::count_if(dates.begin(), dates.end(),
+                         [&](const year_month_day& d) { return static_cast<unsigned>(d.day()) == day_in(d.year(), d.month(), rule, 0); });
+  };
+  return *std::max_element(rules.begin(), rules.end(), [&](const DateStep& a, const DateStep& b) { return kept(a) < kept(b); });
+}
+
+bool all_the_same(const std::vector<std::int64_t>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+}
+
+// The step in months, when all dates have one time of day, and one day of the month, or are all the last of theirs, or are always so
+// many months apart.
+std::optional<DateStep> step_in_months(std::span<const std::int64_t> dates) {
+  std::vector<year_month_day> days;
+  std::vector<std::int64_t> months;
+  bool same_day = true, month_ends = true;
+  for (const std::int64_t date : dates) {
+    if (time_of_day(date) != time_of_day(dates.front())) return std::nullopt;
+    const year_month_day d = calendar_of(date);
+    same_day = same_day && (days.empty() || d.day() == days.front().day());
+    month_ends = month_ends && static_cast<unsigned>(d.day()) == last_day(d.year(), d.month());
+    days.push_back(d), months.push_back(months_of(d));
+  }
+  const std::vector<std::int64_t> steps = differences(months);
+  if (same_day || month_ends) {
+    DateStep step{.units = 0, .months = median(steps)};
+    // A year after February 28 is February 28, in leap years too.
+    if (month_ends && !(same_day && step.months % 12 == 0)) step.day_kind = DayOfMonth::last;
+    return step;
+  }
+  // Every four weeks, or the two days around the end of a month, are no steps of a calendar.
+  if (steps.front() == 0 || !all_the_same(steps) || all_the_same(differences(dates))) return std::nullopt;
+  return rule_of_most(days, steps.front());
 }
 
 }  // namespace
@@ -102,8 +160,10 @@ std::optional<std::int64_t> parse_date(std::string_view text, DateFormat& format
   found.separator = text.front();
   text.remove_prefix(1);
   const auto m = take_digits(text, 2);
-  if (!m || !take(text, found.separator)) return std::nullopt;
-  const auto d = take_digits(text, 2);
+  if (!m) return std::nullopt;
+  found.date_parts = text.empty() ? 2 : 3;
+  if (found.date_parts == 3 && !take(text, found.separator)) return std::nullopt;
+  const auto d = found.date_parts == 3 ? take_digits(text, 2) : 1;
   if (!d) return std::nullopt;
   const year_month_day date = year(*y) / month(static_cast<unsigned>(*m)) / day(static_cast<unsigned>(*d));
   if (!date.ok()) return std::nullopt;
@@ -114,20 +174,36 @@ std::optional<std::int64_t> parse_date(std::string_view text, DateFormat& format
     text.remove_prefix(1);
     std::array<int, 3> time{};
     constexpr std::array limits{24, 60, 60};
-    for (std::size_t i = 0; i < 3 && (i < 2 || !text.empty()) && text != "Z"; ++i) {
+    for (std::size_t i = 0; i < 2 || (i < 3 && text.starts_with(':')); ++i) {
       if (i > 0 && !take(text, ':')) return std::nullopt;
       const auto part = take_digits(text, 2);
       if (!part || *part >= limits[i]) return std::nullopt;
       time[i] = *part;
       found.time_parts = static_cast<int>(i) + 1;
     }
-    if (found.time_parts < 2) return std::nullopt;
-    found.utc = take(text, 'Z');
-    if (!text.empty()) return std::nullopt;
+    // Dates are whole seconds: parts of one are read where they are nothing.
+    if (found.time_parts == 3 && take(text, '.')) {
+      while (found.fraction < 9 && take(text, '0')) ++found.fraction;
+      if (found.fraction == 0) return std::nullopt;
+    }
+    if (!text.empty() && !is_zone(text)) return std::nullopt;
+    found.zone = text;
     seconds += time[0] * 3600 + time[1] * 60 + time[2];
   }
   format = found;
   return seconds;
+}
+
+std::optional<std::int64_t> compact_date(std::int64_t digits) {
+  if (digits < 1000'01'01 || digits > 9999'12'31) return std::nullopt;
+  const year_month_day date = year(static_cast<int>(digits / 10000)) / month(static_cast<unsigned>(digits / 100 % 100)) /
+      day(static_cast<unsigned>(digits % 100));
+  return date.ok() ? std::optional(seconds_of(date)) : std::nullopt;
+}
+
+bool same_zone(const DateFormat& a, const DateFormat& b) {
+  const auto is_utc = [](const std::string& zone) { return zone.find_first_of("123456789") == std::string::npos; };
+  return a.zone == b.zone || (is_utc(a.zone) && is_utc(b.zone));
 }
 
 std::string write_date(std::int64_t date, const DateFormat& format) {
@@ -135,12 +211,16 @@ std::string write_date(std::int64_t date, const DateFormat& format) {
   constexpr std::int64_t begin = -62167219200, end = 253402300800;  // of the years 0 and 10000
   if (date < begin || date >= end) too_far();
   const year_month_day d = calendar_of(date);
-  std::string text = fmt::format("{:04}{}{:02}{}{:02}", static_cast<int>(d.year()), format.separator, static_cast<unsigned>(d.month()),
-                                 format.separator, static_cast<unsigned>(d.day()));
+  const auto y = static_cast<int>(d.year());
+  const auto m = static_cast<unsigned>(d.month()), of_month = static_cast<unsigned>(d.day());
+  if (format.compact) return fmt::format("{:04}{:02}{:02}", y, m, of_month);
+  std::string text = fmt::format("{:04}{}{:02}", y, format.separator, m);
+  if (format.date_parts == 3) text += fmt::format("{}{:02}", format.separator, of_month);
   const std::int64_t time = time_of_day(date);
   if (format.time_parts >= 2) text += fmt::format("{}{:02}:{:02}", format.between, time / 3600, time / 60 % 60);
   if (format.time_parts >= 3) text += fmt::format(":{:02}", time % 60);
-  return format.utc ? text + "Z" : text;
+  if (format.fraction > 0) text += '.' + std::string(static_cast<std::size_t>(format.fraction), '0');
+  return text + format.zone;
 }
 
 DateStep infer_step(std::span<const std::int64_t> dates, const DateFormat& format) {
@@ -163,8 +243,7 @@ std::int64_t advance(std::int64_t date, const DateStep& step, std::int64_t count
     if (count > 120'000 || months < 0 || months >= 120'000) too_far();
     const year y(static_cast<int>(months / 12));
     const month m(static_cast<unsigned>(months % 12 + 1));
-    const unsigned last = last_day(y, m), wanted = step.month_end ? last : std::min(static_cast<unsigned>(d.day()), last);
-    return seconds_of(y / m / day(wanted)) + time_of_day(date);
+    return seconds_of(y / m / day(day_in(y, m, step, static_cast<unsigned>(d.day())))) + time_of_day(date);
   }
   if (!step.weekdays) {
     std::int64_t distance = 0, sum = 0;

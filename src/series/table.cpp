@@ -39,6 +39,30 @@ std::string shown(std::string_view text) {
   return text.size() <= longest ? std::string(text) : fmt::format("{}…", text.substr(0, longest));
 }
 
+// 01/31/2020, 31.1.20, 31-Jan-2020: what a person reads as a date. Not 1.000.000.
+bool looks_like_date(std::string_view cell) {
+  const std::size_t first = cell.find_first_of("/-.");
+  if (first == std::string_view::npos) return false;
+  const std::size_t second = cell.find(cell[first], first + 1);
+  if (second == std::string_view::npos) return false;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto is_letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
+  const std::string_view a = cell.substr(0, first), b = cell.substr(first + 1, second - first - 1), c = cell.substr(second + 1);
+  const bool month = !b.empty() &&
+      (std::all_of(b.begin(), b.end(), is_letter) || (b.size() <= 2 && std::all_of(b.begin(), b.end(), is_digit)));
+  return month && !a.empty() && a.size() <= 4 && std::all_of(a.begin(), a.end(), is_digit) && !c.empty() && is_digit(c.front());
+}
+
+// What to do about a cell that is no number.
+std::string advice_for(std::string_view cell, bool first_row) {
+  DateFormat ignored;
+  if (looks_like_date(cell) && !parse_date(cell, ignored))
+    return fmt::format("; if it is a date, write it in one of the forms {}", date_forms);
+  if (cell.find_first_of("0123456789") != std::string_view::npos && cell.find_first_not_of("0123456789.,' +-") == std::string_view::npos)
+    return "; numbers have a decimal point, no decimal comma, and nothing between thousands: 1234.5";
+  return first_row ? "; if the column is none of numbers, name those that are (--channels)" : "";
+}
+
 // Where the columns that are wanted stand in a record.
 struct Columns {
   std::size_t all = 0;
@@ -68,6 +92,7 @@ class Reader {
       for (const std::size_t i : columns_.channels) read_value(header_[i], cells[i]);
     }
     if (row_ == 0) fail(table_.name, "there are no rows below the header");
+    read_compact_dates();
     table_.missing = std::count_if(table_.values.begin(), table_.values.end(), [](double v) { return std::isnan(v); });
     return std::move(table_);
   }
@@ -96,13 +121,18 @@ class Reader {
 
   // By the names, and by what the first row has.
   void choose_columns(const std::vector<std::string>& cells) {
+    const auto known = std::find(header_.begin(), header_.end(), options_.usual_date_column);
     if (!options_.date_column.empty()) {
       columns_.date = column(options_.date_column, " for the dates");
+    } else if (!options_.usual_date_column.empty() && known != header_.end()) {
+      columns_.date = static_cast<std::size_t>(known - header_.begin());
     } else {
-      const auto text = std::find_if(cells.begin(), cells.end(), [](const std::string& cell) { return !number_in(cell); });
+      const auto date = std::find_if(cells.begin(), cells.end(), [](const std::string& cell) {
+        DateFormat format;
+        return parse_date(cell, format) && !format.integer;
+      });
       constexpr std::string_view usual[] = {"date", "datetime", "timestamp", "time", "year"};
-      DateFormat ignored;
-      if (text != cells.end() && parse_date(*text, ignored)) columns_.date = static_cast<std::size_t>(text - cells.begin());
+      if (date != cells.end()) columns_.date = static_cast<std::size_t>(date - cells.begin());
       else if (std::any_of(std::begin(usual), std::end(usual), [&](auto name) { return same_ignoring_case(header_.front(), name); }))
         columns_.date = 0;
     }
@@ -123,7 +153,8 @@ class Reader {
     if (columns_.channels.empty()) fail(table_.name, "there is no numeric column: the only one, '{}', holds the dates", header_.front());
     if (columns_.date) table_.date_column = header_[*columns_.date];
     for (const std::size_t i : columns_.channels) {
-      if (header_[i].empty()) fail(table_.name, "column {} has no name in the header", i + 1);
+      if (header_[i].empty())
+        fail(table_.name, "column {} has no name in the header: give it one, or name the columns to use (--channels)", i + 1);
       table_.channels.push_back(header_[i]);
     }
   }
@@ -131,14 +162,14 @@ class Reader {
   void read_date(const std::string& cell) {
     DateFormat format;
     const auto date = parse_date(cell, format);
-    if (!date)
-      fail(table_.name,
-           "{}, column '{}': '{}' is no date; expected YYYY-MM-DD or YYYY/MM/DD, with or without a time HH:MM[:SS], or an integer", place(),
-           table_.date_column, shown(cell));
+    if (!date) fail(table_.name, "{}, column '{}': '{}' is no date; expected {}", place(), table_.date_column, shown(cell), date_forms);
     if (table_.dates.empty()) table_.format = format;
-    else if (format.integer != table_.format.integer)
+    else if (format.integer != table_.format.integer || format.date_parts != table_.format.date_parts)
       fail(table_.name, "{}, column '{}': '{}' is written in another way than the dates before it", place(), table_.date_column,
            shown(cell));
+    else if (format.time_parts > 0 && table_.format.time_parts > 0 && !same_zone(format, table_.format))
+      fail(table_.name, "{}, column '{}': '{}' has another offset from UTC than the rows before it, such as '{}'; give all times in one",
+           place(), table_.date_column, shown(cell), write_date(table_.dates.back(), table_.format));
     else if (*date <= table_.dates.back())
       fail(table_.name,
            "{}, column '{}': '{}' is not after '{}' in the row before; dates must increase: sort the rows, and keep one of each", place(),
@@ -148,11 +179,18 @@ class Reader {
     table_.dates.push_back(*date);
   }
 
+  // Integers that are all dates such as 20240229 are dates.
+  void read_compact_dates() {
+    if (!table_.format.integer ||
+        !std::all_of(table_.dates.begin(), table_.dates.end(), [](std::int64_t d) { return compact_date(d).has_value(); }))
+      return;
+    for (std::int64_t& date : table_.dates) date = *compact_date(date);
+    table_.format = {.compact = true};
+  }
+
   void read_value(const std::string& column_name, const std::string& cell) {
     const auto value = number_in(cell);
-    if (!value)
-      fail(table_.name, "{}, column '{}': '{}' is no number{}", place(), column_name, shown(cell),
-           row_ == 1 ? "; if the column is none of numbers, name those that are (--channels)" : "");
+    if (!value) fail(table_.name, "{}, column '{}': '{}' is no number{}", place(), column_name, shown(cell), advice_for(cell, row_ == 1));
     table_.values.push_back(*value);
     if (table_.values.size() % table_.channels.size() == 0) lines_.push_back(records_.line());
   }
@@ -244,14 +282,30 @@ SeriesTable read_table(const std::function<bool(std::string& line)>& lines, cons
   return table;
 }
 
-std::string write_table(const SeriesTable& table, int digits) {
+int decimals_for(std::span<const double> values) {
+  double mean = 0.0, squares = 0.0, largest = 0.0;
+  for (const double v : values) mean += v / static_cast<double>(values.size()), largest = std::max(largest, std::abs(v));
+  for (const double v : values) squares += (v - mean) * (v - mean) / static_cast<double>(values.size());
+  // Values that are all the same, but for rounding, are as fine as they are large.
+  double scale = std::sqrt(squares);
+  if (!(scale > largest * 1e-15)) scale = largest > 0.0 ? largest : 1.0;
+  const auto power = [](double v) { return static_cast<int>(std::floor(std::log10(v))); };
+  if (!std::isfinite(scale)) return -1;
+  const int first = std::max(0, largest > 0.0 ? power(largest) : 0), wanted = std::max(0, 5 - power(scale));
+  if (first > 16 || wanted > 20) return -1;
+  return largest < 1.0 ? wanted : std::min(wanted, 16 - first);  // a double has no more
+}
+
+std::string write_table(const SeriesTable& table, const std::vector<int>& decimals) {
   std::string out = table.dates.empty() ? "" : csv_cell(table.date_column) + ",";
   for (const std::string& channel : table.channels) out += csv_cell(channel) + ",";
   out.back() = '\n';
   for (std::int64_t row = 0; row < table.rows(); ++row) {
     if (!table.dates.empty()) out += table.date(row) + ",";
-    for (std::int64_t c = 0; c < std::ssize(table.channels); ++c)
-      out += digits > 0 ? fmt::format("{:.{}g},", table.at(row, c), digits) : fmt::format("{},", table.at(row, c));
+    for (std::int64_t c = 0; c < std::ssize(table.channels); ++c) {
+      const int places = decimals.empty() ? -1 : decimals[static_cast<std::size_t>(c)];
+      out += places < 0 ? fmt::format("{},", table.at(row, c)) : fmt::format("{:.{}f},", table.at(row, c), places);
+    }
     out.back() = '\n';
   }
   return out;

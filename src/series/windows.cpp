@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/hash.h"
@@ -47,9 +48,14 @@ Parts ett_parts(const SeriesTable& table, std::int64_t rows_an_hour) {
 // The first row that is not before this date.
 std::int64_t row_of(const SeriesTable& table, const std::string& text, const char* flag) {
   DateFormat format;
-  const auto date = parse_date(text, format);
-  if (!date || format.integer != table.format.integer)
+  auto date = parse_date(text, format);
+  if (date && format.integer && table.format.compact) date = compact_date(*date), format = table.format;
+  const bool other_zone = format.time_parts > 0 && table.format.time_parts > 0 && !same_zone(format, table.format);
+  if (!date || format.integer != table.format.integer || other_zone)
     fail(flag, "'{}' is no date as in {}, which begins with {}", text, table.name, table.date(0));
+  if (*date > table.dates.back())
+    fail(flag, "{} is after the last row of {}, {}: expected a date that the table reaches", text, table.name,
+         table.date(table.rows() - 1));
   return std::lower_bound(table.dates.begin(), table.dates.end(), *date) - table.dates.begin();
 }
 
@@ -79,15 +85,21 @@ Scaler Scaler::fit(const SeriesTable& table, const RowRange& rows) {
   Scaler out;
   const auto n = static_cast<double>(rows.size());
   for (std::int64_t c = 0; c < std::ssize(table.channels); ++c) {
-    double sum = 0.0, squares = 0.0;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) sum += table.at(row, c);
+    double sum = 0.0, squares = 0.0, moved = 0.0, moved_squares = 0.0;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const double beyond_first = table.at(row, c) - table.at(rows.begin, c);
+      sum += table.at(row, c), moved += beyond_first, moved_squares += beyond_first * beyond_first;
+    }
     const double mean = sum / n;
     for (std::int64_t row = rows.begin; row < rows.end; ++row) squares += (table.at(row, c) - mean) * (table.at(row, c) - mean);
     const double deviation = std::sqrt(squares / n);
     if (!std::isfinite(mean) || !std::isfinite(deviation))
       fail(table.name, "column '{}' has values too large to compute with", table.channels[static_cast<std::size_t>(c)]);
     out.mean.push_back(mean);
-    out.deviation.push_back(deviation > 0.0 ? deviation : 1.0);
+    // What rounding makes is no scale. The mean of many equal values is off by more than they differ: counted from the first, it is not.
+    const double noise = 10.0 * std::numeric_limits<double>::epsilon() * mean;
+    const bool constant = moved_squares / n - (moved / n) * (moved / n) <= noise * noise;
+    out.deviation.push_back(constant ? 1.0 : deviation);
   }
   return out;
 }
@@ -176,13 +188,14 @@ void ForecastErrors::add(std::span<const float> predicted, std::span<const float
 
 ForecastErrors::Pair ForecastErrors::mean(const std::vector<std::int64_t>& of, bool in_original) const {
   Pair out;
+  if (count_ == 0) fail("forecast errors", "there are no forecasts to take the mean of");
   for (const std::int64_t channel : of) {
     const auto c = static_cast<std::size_t>(channel);
     const double unit = in_original ? scaler_.deviation[c] : 1.0;
     out.mse += squares_[c] * unit * unit;
     out.mae += absolutes_[c] * unit;
   }
-  const double n = std::max(1.0, static_cast<double>(count_) * static_cast<double>(of.size()));
+  const double n = static_cast<double>(count_) * static_cast<double>(of.size());
   return {out.mse / n, out.mae / n};
 }
 

@@ -132,6 +132,7 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
   read();
   cut({model.context, model.horizon});
   build_model(patchtst_config(model, std::ssize(table_.channels)));
+  check_batches();
 }
 
 ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const ForecastFineTuning& start)
@@ -152,6 +153,7 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
     fail(table_.name, "has {} channels, but each of the {} of {} has weights of its own", table_.channels.size(), series.channels,
          start.from);
   cut({series.context, series.ahead});
+  check_batches();
 }
 
 void ForecastTask::read() {
@@ -163,13 +165,26 @@ void ForecastTask::read() {
   notes_ = {.channels = table_.channels,
             .targets = targets_of(table_, config_.target),
             .scaler = {},  // see cut
-            .step = table_.dates.empty() ? "" : describe(table_.step(), table_.format)};
+            .step = table_.dates.empty() ? "" : describe(table_.step(), table_.format),
+            .date_column = table_.date_column};
 }
 
 void ForecastTask::cut(const WindowSizes& sizes) {
   check_windows(table_, parts_, sizes);
   notes_.scaler = Scaler::fit(table_, parts_.train);
   windows_.emplace(table_, notes_.scaler, parts_, sizes);
+}
+
+// Batch norm takes its statistics over all patches of a batch, of which there must be two.
+void ForecastTask::check_batches() {
+  const PatchTSTConfig& series = dynamic_cast<const PatchTSTModel&>(model()).series();
+  const std::int64_t patches = series.channels * (series.patches() + (series.cls_token ? 1 : 0));  // of a window
+  least_windows_ = series.stack.batch_norm && patches < 2 ? 2 : 1;
+  if (const std::int64_t largest = std::min(config_.batch_size, windows_->count(parts_.train)); largest < least_windows_)
+    fail(name(),
+         "a batch has {} window, of one channel and one patch, but the model's batch norm needs two patches or more; give larger batches "
+         "(--batch-size), more rows or smaller patches (--patch-length, --stride), or choose --norm layernorm",
+         largest);
 }
 
 json ForecastTask::identity() const {
@@ -187,11 +202,17 @@ json ForecastTask::identity() const {
 
 std::int64_t ForecastTask::plan(std::int64_t epoch) {
   order_ = shuffled(windows_->count(parts_.train), seed(), epoch);
-  return (std::ssize(order_) + config_.batch_size - 1) / config_.batch_size;
+  return batches();
+}
+
+std::int64_t ForecastTask::batches() const {
+  const std::int64_t full = std::ssize(order_) / config_.batch_size, left = std::ssize(order_) % config_.batch_size;
+  return left < least_windows_ ? full : full + 1;  // what is too little for a batch goes to the one before
 }
 
 Batch ForecastTask::prepare(std::int64_t index) const {
-  const std::int64_t begin = index * config_.batch_size, n = std::min(config_.batch_size, std::ssize(order_) - begin);
+  const std::int64_t begin = index * config_.batch_size;
+  const std::int64_t n = index + 1 == batches() ? std::ssize(order_) - begin : config_.batch_size;
   const std::int64_t channels = windows_->channels();
   const auto [context, horizon] = windows_->sizes();
   std::vector<float> past, future;

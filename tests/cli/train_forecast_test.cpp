@@ -1,4 +1,7 @@
 // `transformer train forecast`, `forecast` and `evaluate --csv` as their user meets them.
+#include <set>
+#include <sstream>
+
 #include "cli/training.h"
 #include "transformer/series/toy_prices.h"
 
@@ -81,6 +84,51 @@ TEST_F(TrainForecast, TheSeriesMustHaveTheModelsChannels) {
   expect_usage("forecast model", "--csv");
   expect_usage("forecast --csv x.csv", "MODEL");
   expect_failure("forecast model --csv x.csv --out nowhere/next.csv", "nowhere/next.csv");
+}
+
+TEST_F(TrainForecast, ForecastsGoWhereTheyShallOrNowhere) {
+  ASSERT_EQ(run(std::string(train) + "--save-dir model --max-update 2").code, 0) << read("stderr");
+  expect_failure("forecast model --csv x.csv --plot p.svg --out nowhere/f.csv", "nowhere/f.csv");
+  EXPECT_FALSE(fs::exists(folder_ / "p.svg"));
+  expect_failure("forecast model --csv x.csv --plot nowhere/p.svg --out f.csv", "nowhere/p.svg");
+  EXPECT_FALSE(fs::exists(folder_ / "f.csv"));
+  expect_failure("forecast model --csv x.csv --out model", "model: is a folder");
+  expect_usage("forecast model --csv x.csv --plot f.png", "--plot: expected a name that ends in .svg");
+  expect_usage("forecast model --csv x.csv --plot f.svg --out ./f.svg", "--out and --plot are the same file");
+  EXPECT_FALSE(fs::exists(folder_ / "f.svg"));
+  const CommandResult r = run("forecast model --csv x.csv --plot f.svg --out f.csv");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(read("f.csv").starts_with("date,price,volume\n2021-02-04,1"));
+  expect_parts(read("f.svg"), {"<svg", "volume"});
+}
+
+TEST_F(TrainForecast, APartWithoutWindowsOrASplitIsRefused) {
+  ASSERT_EQ(run(std::string(train) + "--save-dir model --max-update 2").code, 0) << read("stderr");
+  expect_failure("evaluate model --csv x.csv --split 0.05,0.05,0.9 --part train", "the part has 20 rows, 1 to 20, and no window");
+  expect_usage("evaluate model --csv x.csv --part train", "--part: there are no parts without a split");
+  EXPECT_EQ(run("evaluate model --csv x.csv --split 0.7,0.1,0.2 --part train").code, 0) << read("stderr");
+  expect_failure(std::string(train) + "--save-dir other --valid-from 2020-12-01 --test-from 2022-01-15",
+                 "test_from: 2022-01-15 is after the last row of x.csv, 2021-02-03");
+}
+
+// A file as a trader has it: text and another date before the date, a large offset, days that were left out.
+TEST_F(TrainForecast, TheDateColumnAndSmallDifferencesAreKept) {
+  const SeriesTable days = toy_prices(200);
+  std::string text = "symbol,listed,day,close\n";
+  for (std::int64_t i = 0; i < 200; ++i)
+    if (i != 150) text += fmt::format("A,1999-01-04,{},{}\n", days.date(i), 1e9 + days.at(i, 0));
+  write("close.csv", text);
+  ASSERT_EQ(run(std::string(train) + "--csv close.csv --channels close --date-column day --max-update 2 --save-dir model").code, 0)
+      << read("stderr");
+  const CommandResult r = run("forecast model --csv close.csv");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"close.csv has a row every 1 day, but 1 of its 199 rows are further apart or nearer"});
+  EXPECT_TRUE(r.out.starts_with("day,close\n2020-07-19,1000000")) << r.out;
+  EXPECT_EQ(r.out.find('e', 10), std::string::npos) << r.out;
+  std::set<std::string> values;
+  std::istringstream lines(r.out);
+  for (std::string line; std::getline(lines, line);) values.insert(line.substr(line.find(',')));
+  EXPECT_EQ(values.size(), 8U) << r.out;
 }
 
 TEST_F(TrainForecast, BadInputIsNamedAndNothingIsWritten) {

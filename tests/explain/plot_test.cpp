@@ -44,6 +44,19 @@ TEST(Plot, TheLinesMeet) {
   EXPECT_EQ(count(next, ","), 3U);
 }
 
+// Small differences of large values have their own height and marks.
+TEST(Plot, MarksAreToldApart) {
+  SeriesPlot plot = example();
+  plot.panels.resize(1);
+  plot.panels[0].history = {1e9 - 5, 1e9, 1e9 + 5}, plot.panels[0].forecast = {1e9, 1e9};
+  std::string svg = series_svg(plot);
+  for (const char* tick : {">999999996<", ">999999998<", ">1000000000<", ">1000000002<", ">1000000004<"})
+    EXPECT_NE(svg.find(tick), std::string::npos) << tick << "\n" << svg;
+  plot.panels[0].history = {0.1, 0.1, 0.1}, plot.panels[0].forecast = {0.1, 0.1};
+  svg = series_svg(plot);
+  EXPECT_EQ(count(svg, ">0.1<"), 1U) << svg;
+}
+
 TEST(Plot, RowsAreNumberedWithoutDates) {
   SeriesPlot plot = example();
   plot.dates.clear();

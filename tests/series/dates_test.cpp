@@ -32,8 +32,10 @@ using Texts = std::vector<std::string>;
 }  // namespace
 
 TEST(Dates, AreReadAndWrittenAsTheyStand) {
-  for (const char* text : {"1970-01-01", "2016/07/01", "2016-07-01 00:00", "2016-07-01T23:59", "2018-06-26 19:00:00",
-                           "1969-12-31T23:59:59Z", "0000-01-01", "9999-12-31", "2024-02-29", "17", "-3", "1719792000000000000"}) {
+  for (const char* text :
+       {"1970-01-01", "2016/07/01", "2016-07-01 00:00", "2016-07-01T23:59", "2018-06-26 19:00:00", "1969-12-31T23:59:59Z", "0000-01-01",
+        "9999-12-31", "2024-02-29", "17", "-3", "1719792000000000000", "1949-01", "1949/12", "2020-01-01 00:00:00+00:00",
+        "2020-01-01T00:00-05:30", "2020-01-01 12:00:00+09", "2020-01-01 12:00:00.000", "2020-01-01T12:00:00.000000Z"}) {
     DateFormat format;
     const auto parsed = parse_date(text, format);
     ASSERT_TRUE(parsed) << text;
@@ -44,9 +46,34 @@ TEST(Dates, AreReadAndWrittenAsTheyStand) {
 }
 
 TEST(Dates, WhatIsNoneIsRefused) {
-  for (const char* text : {"", "-", "2023-02-29", "2023-13-01", "2023-1-1", "2023-01-01x", "2023-01/01", "2023-01-01 24:00",
-                           "2023-01-01 12", "2023-01-01 12:60", "2023-01-01 12:00:60", "2023-01-01 12:00:00.5", "12.5", "abc",
-                           "99999999999999999999", "2023-01-01T", "2023-01-01 12:00:00ZZ", "2023-01-01 Z"}) {
+  for (const char* text : {"",
+                           "-",
+                           "2023-02-29",
+                           "2023-13-01",
+                           "2023-1-1",
+                           "2023-01-01x",
+                           "2023-01/01",
+                           "2023-01-01 24:00",
+                           "2023-01-01 12",
+                           "2023-01-01 12:60",
+                           "2023-01-01 12:00:60",
+                           "2023-01-01 12:00:00.5",
+                           "12.5",
+                           "abc",
+                           "99999999999999999999",
+                           "2023-01-01T",
+                           "2023-01-01 12:00:00ZZ",
+                           "2023-01-01 Z",
+                           "1949-13",
+                           "1949-1",
+                           "1949-01 12:00",
+                           "2023-01-01+00:00",
+                           "2023-01-01 12:00+15:00",
+                           "2023-01-01 12:00+0",
+                           "2023-01-01 12:00.0",
+                           "2023-01-01 12:00:00.",
+                           "2023-01-01 12:00:00.001",
+                           "01/31/2020"}) {
     DateFormat format{.time_parts = 3};
     EXPECT_FALSE(parse_date(text, format)) << text;
     EXPECT_EQ(format.time_parts, 3) << text;
@@ -68,6 +95,47 @@ TEST(Dates, MonthsAreCalendarSteps) {
   EXPECT_EQ(following({"2020-01-01", "2021-01-01", "2022-01-01"}, 1), (Texts{"2023-01-01"}));
   EXPECT_EQ(write_date(advance(date("2024-01-31"), {.months = 1}, 1), {}), "2024-02-29");
   EXPECT_EQ(describe(infer_step(std::vector{date("2020-01-01"), date("2021-01-01")}, {}), {}), "1 year");
+}
+
+TEST(Dates, MonthsWithOtherDaysKeepTheirRule) {
+  // The last and the first weekday of a month.
+  EXPECT_EQ(following({"2010-01-29", "2010-02-26", "2010-03-31"}, 3), (Texts{"2010-04-30", "2010-05-31", "2010-06-30"}));
+  EXPECT_EQ(following({"2019-01-31", "2019-02-28", "2019-03-29"}, 3), (Texts{"2019-04-30", "2019-05-31", "2019-06-28"}));
+  EXPECT_EQ(following({"2010-04-01", "2010-05-03", "2010-06-01", "2010-07-01"}, 2), (Texts{"2010-08-02", "2010-09-01"}));
+  EXPECT_EQ(following({"2018-12-31", "2019-03-29", "2019-06-28"}, 2), (Texts{"2019-09-30", "2019-12-31"}));
+  // The 30th, which February does not have.
+  EXPECT_EQ(following({"2023-12-30", "2024-01-30", "2024-02-29"}, 2), (Texts{"2024-03-30", "2024-04-30"}));
+  EXPECT_EQ(following({"2022-08-30", "2023-02-28", "2023-08-30", "2024-02-29"}, 2), (Texts{"2024-08-30", "2025-02-28"}));
+  // A holiday does not change the rule of the others, and is told.
+  const std::vector<std::int64_t> dates{date("2018-01-31"), date("2018-02-28"), date("2018-03-29"),
+                                        date("2018-04-30"), date("2018-05-31"), date("2018-06-29")};
+  const DateStep step = infer_step(dates, {});
+  EXPECT_EQ(write_date(advance(dates.back(), step, 3), {}), "2018-09-28");
+  EXPECT_EQ(step.irregular, 1);
+  EXPECT_EQ(describe(step, {}), "1 month");
+}
+
+TEST(Dates, AYearAfterFebruary28IsFebruary28) {
+  EXPECT_EQ(following({"2021-02-28", "2022-02-28", "2023-02-28"}, 2), (Texts{"2024-02-28", "2025-02-28"}));
+  EXPECT_EQ(following({"2020-02-29", "2021-02-28", "2022-02-28", "2023-02-28"}, 1), (Texts{"2024-02-29"}));
+  EXPECT_EQ(following({"2022-06-30", "2022-09-30"}, 1), (Texts{"2022-12-31"}));
+}
+
+TEST(Dates, WhatOnlyLooksLikeMonthsStaysInDays) {
+  EXPECT_EQ(following({"2024-01-31", "2024-02-01"}, 1), (Texts{"2024-02-02"}));
+  EXPECT_EQ(following({"2024-01-05", "2024-02-02", "2024-03-01"}, 1), (Texts{"2024-03-29"}));  // every four weeks
+  EXPECT_EQ(following({"2024-01-28", "2024-02-04"}, 1), (Texts{"2024-02-11"}));
+}
+
+TEST(Dates, YearAndMonth) {
+  EXPECT_EQ(following({"1949-10", "1949-11", "1949-12"}, 2), (Texts{"1950-01", "1950-02"}));
+  EXPECT_EQ(following({"1949/01", "1949/04"}, 1), (Texts{"1949/07"}));
+}
+
+TEST(Dates, DigitsThatAreADate) {
+  EXPECT_EQ(compact_date(20240229), date("2024-02-29"));
+  for (const std::int64_t none : {20230229, 20231301, 20230100, 2023, 202301011, -20230101}) EXPECT_FALSE(compact_date(none)) << none;
+  EXPECT_EQ(write_date(date("2024-02-29"), {.compact = true}), "20240229");
 }
 
 TEST(Dates, WeekendsStayOutWhereTheyAre) {

@@ -56,6 +56,53 @@ TEST(Table, TheDateColumnIsFoundOrNamed) {
   EXPECT_EQ(named.channels, (Names{"a"}));
 }
 
+TEST(Table, ADateColumnMayStandBehindText) {
+  const std::string text = "symbol,date,close\nA,2024-01-01,1\nA,2024-01-02,2\n";
+  const SeriesTable t = table_of(text, {.channels = {"close"}});
+  EXPECT_EQ(t.date_column, "date");
+  EXPECT_EQ(t.date(1), "2024-01-02");
+  EXPECT_TRUE(table_of("symbol,n,close\nA,1,5\n", {.channels = {"close"}}).dates.empty());
+}
+
+TEST(Table, AUsualDateColumnIsTakenWhereItIs) {
+  const std::string text = "listed,day,a\n2000-01-01,2024-01-01,1\n2000-01-01,2024-01-02,2\n";
+  const TableOptions options{.channels = {"a"}, .usual_date_column = "day"};
+  EXPECT_EQ(table_of(text, options).date_column, "day");
+  EXPECT_EQ(table_of("when,a\n2024-01-01,1\n", options).date_column, "when");
+}
+
+TEST(Table, IntegersThatAreAllDatesAreDates) {
+  const std::string text = "date,a\n20240131,1\n20240229,2\n20240331,3\n";
+  const SeriesTable t = table_of(text);
+  EXPECT_FALSE(t.format.integer);
+  EXPECT_EQ(write_date(t.dates[1], {}), "2024-02-29");
+  EXPECT_EQ(write_date(advance(t.dates.back(), t.step(), 1), t.format), "20240430");
+  EXPECT_EQ(write_table(t), text);
+  EXPECT_TRUE(table_of("date,a\n20240131,1\n20240132,2\n").format.integer);
+}
+
+TEST(Table, DatesWithAnOffsetFromUtc) {
+  const std::string text = "t,a\n2024-01-01 00:00:00+09:00,1\n2024-01-01 01:00:00+09:00,2\n";
+  EXPECT_EQ(write_table(table_of(text)), text);
+  EXPECT_EQ(table_of("t,a\n2024-01-01 00:00Z,1\n2024-01-01 01:00+00:00,2\n").rows(), 2);
+  expect_refusal("t,a\n2024-03-31 01:00+01:00,1\n2024-03-31 03:00+02:00,2\n",
+                 {"row 2 (line 3), column 't'", "another offset from UTC", "2024-03-31 01:00+01:00"});
+  expect_refusal("t,a\n2024-03,1\n2024-04-01,2\n", {"row 2", "another way"});
+}
+
+TEST(Table, NumbersAreWrittenByWhatTheyDifferBy) {
+  EXPECT_EQ(decimals_for(std::vector{1e9 - 5, 1e9, 1e9 + 5}), 5);
+  EXPECT_EQ(decimals_for(std::vector{0.001, 0.002, 0.003}), 9);
+  EXPECT_EQ(decimals_for(std::vector{1e8, 2e8}), 0);
+  EXPECT_EQ(decimals_for(std::vector{0.1, 0.1}), 6);  // nothing but the size to go by
+  EXPECT_EQ(decimals_for(std::vector{0.0, 0.0}), 5);
+  EXPECT_EQ(decimals_for(std::vector{1e12, 1e12 + 1}), 4);  // a double has no more
+  EXPECT_EQ(decimals_for(std::vector{1e-30, 2e-30}), -1);
+  EXPECT_EQ(decimals_for(std::vector{1e30, 2e30}), -1);
+  const SeriesTable t{.name = "", .channels = {"a", "b", "c"}, .values = {1e9 + 1.25, 0.5, 1e-30}};
+  EXPECT_EQ(write_table(t, {3, 0, -1}), "a,b,c\n1000000001.250,0,1e-30\n");
+}
+
 TEST(Table, ChannelsAreChosenByName) {
   const std::string text = "date,a,name,b\n2024-01-01,1,x,2\n";
   EXPECT_EQ(table_of(text, {.channels = {"b", "a"}}).values, (Values{2, 1}));
@@ -75,6 +122,18 @@ TEST(Table, WhatCannotBeReadIsNamed) {
   expect_refusal("date,a,a\n2024-01-01,1,2\n", {"two columns are called 'a'"});
   expect_refusal("date\n2024-01-01\n", {"no numeric column"});
   expect_refusal("date,\n2024-01-01,1\n", {"column 2 has no name"});
+  expect_refusal(",date,a\n0,2024-01-01,1\n", {"column 1 has no name", "--channels"});  // as pandas writes rows that are numbered
+  for (const char* cell : {"\"1,5\"", "\"1,000.5\"", "1.000.000", "1 000", "-1'000"})
+    expect_refusal(fmt::format("date,a\n2024-01-01,{}\n", cell), {"row 1 (line 2)", "column 'a'", "no decimal comma", "1234.5"});
+  expect_refusal("date;a\n2024-01-01;1\n2024-01-02;0,33\n", {"row 2", "'0,33' is no number", "no decimal comma"});
+  for (const char* cell : {"01/31/2020", "31.01.2020", "31-Jan-20", "2020-1-5"})
+    expect_refusal(fmt::format("day,a\n{},1\n", cell), {"row 1 (line 2)", "column 'day'", "YYYY-MM-DD", "YYYYMMDD"});
+  expect_refusal("date,a\n01/31/2020,1\n", {"'01/31/2020' is no date", "YYYY-MM-DD"});
+  for (const std::string_view text : {std::string_view("\xFF\xFE"
+                                                       "d\0,\0a\0\n\0",
+                                                       10),
+                                      std::string_view("\xFE\xFF\0d\0,\0a\0\n", 10)})
+    expect_refusal(std::string(text), {"x.csv", "UTF-16", "UTF-8"});
   expect_refusal("date,a\n2024-01-01,1\n2024-01-02,oops\n", {"row 2 (line 3)", "column 'a'", "'oops' is no number"});
   expect_refusal("date,a\n2024-01-01,1\n2024-01-02,inf\n", {"row 2", "'inf'"});
   expect_refusal("date,a\n2024-01-01,1e999\n", {"'1e999'"});

@@ -57,10 +57,25 @@ TEST(Windows, SplitsThatMakeNoSenseAreNamed) {
   expect_in("given twice", message_of([&] { split_rows(table, {.split = "etth", .valid_from = "5"}); }));
   expect_in("without valid_from", message_of([&] { split_rows(table, {.test_from = "5"}); }));
   expect_in("is before valid_from", message_of([&] { split_rows(table, {.valid_from = "50", .test_from = "5"}); }));
+  expect_in("valid_from: 101 is after the last row of x.csv, 100", message_of([&] { split_rows(table, {.valid_from = "101"}); }));
+  expect_in("test_from: 900 is after the last row of x.csv, 100",
+            message_of([&] { split_rows(table, {.valid_from = "50", .test_from = "900"}); }));
   expect_in("nothing to train on", message_of([&] { split_rows(table, {.valid_from = "-5"}); }));
   expect_in("'2024-01-01' is no date as in x.csv", message_of([&] { split_rows(table, {.valid_from = "2024-01-01"}); }));
   expect_in("has 101 rows: this split takes 14400", message_of([&] { split_rows(table, {.split = "etth"}); }));
   expect_in("57600", message_of([&] { split_rows(table, {.split = "ettm"}); }));
+}
+
+TEST(Windows, DatesOfASplitAreReadAsTheTableHasThem) {
+  const SeriesTable digits = table_of("date,a\n20240101,1\n20240102,2\n20240103,3\n");
+  EXPECT_EQ(split_rows(digits, {.valid_from = "20240103"}).validation, (RowRange{2, 3}));
+  EXPECT_EQ(split_rows(digits, {.valid_from = "2024-01-02"}).validation, (RowRange{1, 3}));
+  expect_in("is no date as in", message_of([&] { split_rows(digits, {.valid_from = "20240199"}); }));
+  const SeriesTable months = table_of("m,a\n2024-01,1\n2024-02,2\n");
+  EXPECT_EQ(split_rows(months, {.valid_from = "2024-02"}).validation, (RowRange{1, 2}));
+  const SeriesTable offset = table_of("t,a\n2024-01-01 00:00+09:00,1\n2024-01-01 01:00+09:00,2\n");
+  EXPECT_EQ(split_rows(offset, {.valid_from = "2024-01-01 01:00+09:00"}).validation, (RowRange{1, 2}));
+  expect_in("is no date as in", message_of([&] { split_rows(offset, {.valid_from = "2024-01-01 00:30Z"}); }));
 }
 
 // The numbers of windows that the authors of the ETT benchmarks report.
@@ -100,6 +115,26 @@ TEST(Windows, TheScaleIsThatOfTheTrainingRows) {
   EXPECT_DOUBLE_EQ(scaler.deviation[1], 1.0);
   EXPECT_FLOAT_EQ(scaler.scaled(10.0 + scaler.deviation[0], 0), 1.0F);
   EXPECT_DOUBLE_EQ(scaler.original(1.0, 0), 10.0 + scaler.deviation[0]);
+}
+
+// The mean of many equal values is off by rounding, which must not become their scale.
+TEST(Windows, RoundingIsNoScale) {
+  SeriesTable table = counting(100'000, 3);
+  for (std::size_t i = 0; i < table.values.size(); i += 3) {
+    table.values[i] = 0.1;
+    table.values[i + 1] = i % 2 == 0 ? 0.1 : std::nextafter(0.1, 1.0);
+    table.values[i + 2] = 1e9 + static_cast<double>(i % 2);
+  }
+  const Scaler scaler = Scaler::fit(table, {0, table.rows()});
+  EXPECT_NEAR(scaler.mean[0], 0.1, 1e-9);
+  EXPECT_EQ(scaler.deviation[0], 1.0);
+  EXPECT_EQ(scaler.deviation[1], 1.0);
+  EXPECT_NEAR(scaler.deviation[2], 0.5, 1e-3);
+}
+
+TEST(Windows, ErrorsOfNothingAreNone) {
+  const ForecastErrors errors({"a"}, {0}, Scaler::none(1));
+  expect_in("there are no forecasts", message_of([&] { static_cast<void>(errors.scaled()); }));
 }
 
 TEST(Windows, ASeriesShorterThanAWindowIsRefusedWithTheNumbers) {

@@ -103,6 +103,52 @@ TEST(Forecast, AnEpochIsEveryWindowOnceInAnOrderOfSeedAndEpoch) {
   EXPECT_EQ(past_of(again.prepare(3)), past_of(task.prepare(3)));
 }
 
+// One window of one channel and one patch is too little for batch norm: it goes to the batch before it, or training is refused before
+// it begins.
+TEST(Forecast, ABatchHasWhatBatchNormNeeds) {
+  const TemporaryFolder folder;
+  const std::string path = (folder / "x.csv").string();
+  write(path, write_table(toy_prices(80)));
+  Context ctx({.seed = 1});
+  const ForecastModelConfig one_patch{
+      .context = 12, .horizon = 4, .patch_length = 8, .stride = 8, .d_model = 8, .num_heads = 2, .num_layers = 1, .d_ff = 8};
+  ForecastConfig data{.csv = path, .split = {.split = "1,0,0"}, .batch_size = 64};
+  ForecastTask task(ctx, data, one_patch);
+  ASSERT_EQ(task.windows().count(task.windows().parts().train), 65);
+  ASSERT_EQ(task.plan(0), 1);
+  EXPECT_EQ(task.prepare(0).tokens, 65);
+  data.batch_size = 1;
+  try {
+    ForecastTask refused(ctx, data, one_patch);
+    ADD_FAILURE() << "batches of one patch were taken";
+  } catch (const Error& e) {
+    for (const char* part : {"a batch has 1 window", "batch norm", "--batch-size", "--norm layernorm"})
+      EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+  }
+  ForecastModelConfig layer_norm = one_patch;
+  layer_norm.norm = SeriesNorm::layernorm;
+  EXPECT_EQ(ForecastTask(ctx, data, layer_norm).plan(0), 65);
+}
+
+// A part without windows has no errors, and they are not 0.
+TEST(Forecast, APartWithoutWindowsIsRefused) {
+  const TemporaryFolder folder;
+  Context ctx({.seed = 1});
+  ForecastTask task = toy_task(ctx);
+  task.save(folder.path());
+  const Forecaster forecaster = Forecaster::load(ctx, folder.path());
+  for (const RowRange& rows : {RowRange{0, 36}, RowRange{500, 506}}) {
+    try {
+      static_cast<void>(forecaster.evaluate(ctx, task.table(), rows));
+      ADD_FAILURE() << "was measured";
+    } catch (const Error& e) {
+      for (const std::string& part : {fmt::format("{} rows", rows.size()), std::string("context of 30"), std::string("horizon of 7")})
+        EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+    }
+  }
+  EXPECT_EQ(forecaster.evaluate(ctx, task.table(), {0, 37}).values(), 7);
+}
+
 TEST(Forecast, ValidationIsTheMeanOverAllWindows) {
   Context ctx({.seed = 2});
   ForecastTask task = toy_task(ctx, {.split = {.split = "0.5,0.4,0.1"}});  // more windows than are computed at once
@@ -220,12 +266,23 @@ TEST(Forecast, SizesThatMakeNoModelAreRefused) {
   }
 }
 
+TEST(Forecast, NotesKeepTheDateColumn) {
+  const TemporaryFolder folder;
+  const SeriesNotes notes{.channels = {"a"}, .targets = {0}, .scaler = {{1.0}, {2.0}}, .step = "1 day", .date_column = "day"};
+  notes.save(folder.path());
+  EXPECT_EQ(SeriesNotes::load(folder.path()).date_column, "day");
+  // As it was written before there was one.
+  write(folder / "series.json", R"({"channels":["a"],"targets":["a"],"mean":[0],"deviation":[1],"step":""})");
+  EXPECT_EQ(SeriesNotes::load(folder.path()).date_column, "");
+}
+
 TEST(Forecast, NotesThatDoNotFitAreRefused) {
   const TemporaryFolder folder;
   for (const char* notes : {"{}", "[]", R"({"channels":["a"],"targets":["b"],"mean":[0],"deviation":[1],"step":""})",
                             R"({"channels":["a"],"targets":["a"],"mean":[0],"deviation":[0],"step":""})",
                             R"({"channels":["a"],"targets":["a"],"mean":[0,1],"deviation":[1],"step":""})",
-                            R"({"channels":"a","targets":["a"],"mean":[0],"deviation":[1],"step":""})"}) {
+                            R"({"channels":"a","targets":["a"],"mean":[0],"deviation":[1],"step":""})",
+                            R"({"channels":["a"],"targets":["a"],"mean":[0],"deviation":[1],"step":"","date_column":3})"}) {
     write(folder / "series.json", notes);
     EXPECT_THROW(SeriesNotes::load(folder.path()), Error) << notes;
   }

@@ -23,7 +23,8 @@ struct SeriesNotes {
   std::vector<std::string> channels;  // in the order of the model's
   std::vector<std::int64_t> targets;  // those that are forecast
   Scaler scaler;
-  std::string step;  // from row to row, in words; empty: there were no dates
+  std::string step;         // from row to row, in words; empty: there were no dates
+  std::string date_column;  // its name; empty: there were no dates, or it had none
 
   void save(const std::filesystem::path& folder) const;
   static SeriesNotes load(const std::filesystem::path& folder);
@@ -44,12 +45,13 @@ class Forecaster {
   std::int64_t horizon() const { return model_->series().ahead; }
   const SeriesNotes* notes() const { return notes_ ? &*notes_ : nullptr; }  // null: there is no series.json
 
-  // The columns that the model knows, by their names. Error names those that are not there.
+  // The columns that the model knows, by their names. Error names those that are not there. The dates are those of the column that had
+  // them in training, where there is one of this name.
   SeriesTable read(const std::string& path, TableOptions options = {}) const;
   // The `steps` rows that follow the table's last (0: the horizon), of the target channels, in its units and with its dates. For more
   // than the horizon the forecast is fed back.
   SeriesTable forecast(Context& ctx, const SeriesTable& history, std::int64_t steps = 0) const;
-  // Errors on all windows whose horizon lies in these rows.
+  // Errors on all windows whose horizon lies in these rows. Error when there are none.
   ForecastErrors evaluate(Context& ctx, const SeriesTable& table, const RowRange& rows) const;
 
  private:

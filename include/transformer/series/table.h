@@ -29,13 +29,14 @@ inline EnumNames<Missing> names(Missing) {
 
 struct TableOptions {
   std::vector<std::string> channels = {};  // columns to read, in this order; "a,b" is two. Empty: all but the date
-  std::string date_column = {};            // empty: the first column that is not numeric, or is first and called date, time, …
+  std::string date_column = {};            // empty: the first column of dates, or of integers where it is first and called date, time, …
+  std::string usual_date_column = {};      // without date_column: this one, where there is a column of this name
   std::string delimiter = "auto";          // one character, or "tab"; auto: , ; or tab, whichever the first row has most of
   Missing missing = Missing::refuse;
 
   static void visit(auto& self, auto&& field) {
     field("channels", self.channels, "columns to use, in this order (none: all numeric ones)");
-    field("date_column", self.date_column, "column of the dates (empty: the first that is not numeric)");
+    field("date_column", self.date_column, "column of the dates (empty: the first that has dates)");
     field("delimiter", self.delimiter, "between the cells of a row: auto, tab, or a character such as ;");
     field("missing", self.missing, "empty, NaN, NA or null cells: an error, their rows left out, or filled from the neighbours");
   }
@@ -45,7 +46,7 @@ struct SeriesTable {
   std::string name = {};         // of the file, for messages
   std::string date_column = {};  // its name, which may be empty
   std::vector<std::string> channels = {};
-  DateFormat format = {};
+  DateFormat format = DateFormat();
   std::vector<std::int64_t> dates = {};  // increasing; empty: there are none
   std::vector<double> values = {};       // [rows, channels], finite
   std::int64_t missing = 0;              // values that were missing in what was read
@@ -63,7 +64,10 @@ std::vector<std::string> split_names(const std::string& text);
 // Reads lines until there are no more; `name` stands in errors, which say the row, the column and the text of what cannot be read.
 SeriesTable read_table(const std::function<bool(std::string& line)>& lines, const std::string& name, const TableOptions& options = {});
 
-// The table as CSV, numbers with so many digits (0: as many as they need to be read back as they are).
-std::string write_table(const SeriesTable& table, int digits = 0);
+// How many decimals show six digits of what these values differ by; -1: they are too small or too large to be written out.
+int decimals_for(std::span<const double> values);
+// The table as CSV, the numbers of channel c with decimals[c] decimals. None given, or -1: as many as they need to be read back as they
+// are.
+std::string write_table(const SeriesTable& table, const std::vector<int>& decimals = {});
 
 }  // namespace transformer

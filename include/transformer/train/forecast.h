@@ -144,12 +144,15 @@ class ForecastTask final : public ModelTask {
   void save_beside(const std::filesystem::path& folder) const override { notes_.save(folder); }
   void read();                         // the table and its parts
   void cut(const WindowSizes& sizes);  // its scale and its windows
+  void check_batches();
+  std::int64_t batches() const;  // of an epoch
 
   ForecastConfig config_;
   SeriesTable table_;
   Parts parts_;
   SeriesNotes notes_;
   std::optional<SeriesWindows> windows_;
+  std::int64_t least_windows_ = 1;   // that a batch must have
   std::vector<std::int64_t> order_;  // of the training windows in this epoch
 };
 
