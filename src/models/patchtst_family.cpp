@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "models/families.h"
+#include "models/fresh_weights.h"
 #include "transformer/models/label_loss.h"
 #include "transformer/models/patchtst.h"
 #include "transformer/nn/feed_forward.h"
@@ -158,9 +159,12 @@ std::unique_ptr<Model> make(Settings& s) {
   s.only("channel_attention", false, "attention between channels is not supported");
   if (c.head == SeriesHead::none) s.only("do_mask_input", false, "masked input, which is for pretraining, is not supported");
   // Of heads with a distribution, and of pretraining.
-  s.neutral({"do_mask_input", "distribution_output", "num_parallel_samples", "init_std", "mask_type", "random_mask_ratio",
-             "num_forecast_mask_patches", "channel_consistent_masking", "unmasked_channel_indices", "mask_value"});
-  return std::make_unique<PatchTSTModel>(c);
+  s.neutral({"do_mask_input", "distribution_output", "num_parallel_samples", "mask_type", "random_mask_ratio", "num_forecast_mask_patches",
+             "channel_consistent_masking", "unmasked_channel_indices", "mask_value"});
+  const float range = s.get("init_std", 0.02F);
+  auto model = std::make_unique<PatchTSTModel>(c);
+  draw_normal(model->parameters(), range);
+  return model;
 }
 
 }  // namespace

@@ -2,18 +2,18 @@
 
 #include <cmath>
 
+#include "models/fresh_weights.h"
+
 namespace transformer {
 namespace {
 
-// How fresh weights are drawn, as Hugging Face does it: N(0, range), biases 0, norms 1.
+// How fresh weights are drawn, as Hugging Face does it: GPT-2's matrices that write into the residual stream are smaller.
 void set_initial_scale(TextModel& model, float range, bool scaled_residuals) {
-  const float narrow = range / std::sqrt(2.0F * static_cast<float>(model.text().stack.layers));
-  for (const auto& [name, p] : model.parameters()) {
-    if (p->init != Init::xavier_uniform && p->init != Init::normal) continue;
-    const bool residual = name.ends_with("attention.out.weight") || name.ends_with("feed_forward.out.weight");
-    p->init = Init::normal;
-    p->deviation = residual && scaled_residuals ? narrow : range;
-  }
+  draw_normal(model.parameters(), range);
+  if (!scaled_residuals) return;
+  for (const auto& [name, p] : model.parameters())
+    if (name.ends_with("attention.out.weight") || name.ends_with("feed_forward.out.weight"))
+      p->deviation = range / std::sqrt(2.0F * static_cast<float>(model.text().stack.layers));
 }
 
 }  // namespace

@@ -77,6 +77,18 @@ TEST(Forecast, TheLossIsTheErrorThatWasAskedFor) {
   }
 }
 
+// The paper's figures need small weights in the beginning, those of Hugging Face's init_std.
+TEST(Forecast, FreshWeightsAreSmall) {
+  Context ctx({.seed = 3});
+  ForecastTask task(ctx, {.toy = ToySeries::prices}, {.positions = SeriesPositions::random});
+  for (const auto& [name, p] : task.parameters()) {
+    if (p->init != Init::normal || p->shape.numel() < 1000) continue;
+    double squares = 0.0;
+    for (const float w : p->tensor.to_vector<float>()) squares += static_cast<double>(w) * w;
+    EXPECT_NEAR(std::sqrt(squares / static_cast<double>(p->shape.numel())), 0.02, 0.002) << name;
+  }
+}
+
 TEST(Forecast, AnEpochIsEveryWindowOnceInAnOrderOfSeedAndEpoch) {
   Context ctx({.seed = 3}), other({.seed = 4});
   ForecastTask task = toy_task(ctx, {.batch_size = 100}), again = toy_task(ctx, {.batch_size = 100}),
