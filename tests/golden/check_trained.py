@@ -14,7 +14,7 @@ import transformers as hf
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-TEXT = "Good morrow , sir ; what news ?\n나는 ( [ { } ] )"
+TEXT = "Good morrow , sir ; what news ?\n나는 ( [ { } ] )\n▁a <0x41>  b"
 
 
 def ours(*arguments, text=None):
