@@ -1,5 +1,8 @@
 #include "seeds.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -150,7 +153,7 @@ std::vector<std::string> table_seeds() {
           "month,a\n1949-01,1\n1949-02,2\n"};
 }
 std::vector<std::string> tokens_seeds() {
-  const fs::path path = fs::temp_directory_path() / "transformer-fuzz-tokens.bin";
+  const fs::path path = fs::temp_directory_path() / fmt::format("transformer-fuzz-tokens-{}.bin", getpid());
   TokenFileWriter file(path, *make_vocabulary({}, {.kind = VocabularyKind::bytes}));
   file.add(std::vector<std::int32_t>{1, 2, 3, 256, 255}, 5);
   file.finish();

@@ -6,6 +6,7 @@
 #include "cli/compute.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
+#include "text/blank.h"
 #include "transformer/generate/translator.h"
 #include "transformer/text/line_stream.h"
 
@@ -45,7 +46,7 @@ void translate(const TranslateConfig& config, const SearchOptions& options, cons
   if (!config.prefix.empty())  // an empty line stays one
     next = [lines = next, prefix = config.prefix](std::string& line) {
       if (!lines(line)) return false;
-      if (line.find_first_not_of(" \t\r") != std::string::npos) line.insert(0, prefix);
+      if (!is_blank(line)) line.insert(0, prefix);
       return true;
     };
 

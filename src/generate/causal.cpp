@@ -102,6 +102,5 @@ std::int64_t CausalModel::places() const {
 }
 
 std::int64_t CausalModel::max_tokens() const { return slide_ ? endless : places(); }
-std::int64_t CausalModel::max_source() const { return max_tokens(); }
 
 }  // namespace transformer

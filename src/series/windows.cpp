@@ -85,10 +85,10 @@ Scaler Scaler::fit(const SeriesTable& table, const RowRange& rows) {
   Scaler out;
   const auto n = static_cast<double>(rows.size());
   for (std::int64_t c = 0; c < std::ssize(table.channels); ++c) {
-    double sum = 0.0, squares = 0.0, moved = 0.0, moved_squares = 0.0;
+    double sum = 0.0, squares = 0.0, furthest = 0.0;  // from the first
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      const double beyond_first = table.at(row, c) - table.at(rows.begin, c);
-      sum += table.at(row, c), moved += beyond_first, moved_squares += beyond_first * beyond_first;
+      sum += table.at(row, c);
+      furthest = std::max(furthest, std::abs(table.at(row, c) - table.at(rows.begin, c)));
     }
     const double mean = sum / n;
     for (std::int64_t row = rows.begin; row < rows.end; ++row) squares += (table.at(row, c) - mean) * (table.at(row, c) - mean);
@@ -96,9 +96,8 @@ Scaler Scaler::fit(const SeriesTable& table, const RowRange& rows) {
     if (!std::isfinite(mean) || !std::isfinite(deviation))
       fail(table.name, "column '{}' has values too large to compute with", table.channels[static_cast<std::size_t>(c)]);
     out.mean.push_back(mean);
-    // What rounding makes is no scale. The mean of many equal values is off by more than they differ: counted from the first, it is not.
-    const double noise = 10.0 * std::numeric_limits<double>::epsilon() * mean;
-    const bool constant = moved_squares / n - (moved / n) * (moved / n) <= noise * noise;
+    // What rounding makes is no scale: neither of the values nor of their mean, which may be off by more than they differ.
+    const bool constant = furthest <= 10.0 * std::numeric_limits<double>::epsilon() * std::abs(mean);
     out.deviation.push_back(constant ? 1.0 : deviation);
   }
   return out;

@@ -35,6 +35,7 @@ std::optional<std::size_t> number_of(const std::string& column) {
   return number;
 }
 
+// A line of tabs is none: it is a row of empty cells.
 bool is_blank(const std::string& line) { return line.find_first_not_of(" \r") == std::string::npos; }
 
 std::string quoted(const std::vector<std::string>& names) {

@@ -9,6 +9,7 @@
 #include "core/hash.h"
 #include "generate/loop.h"
 #include "generate/text_reader.h"
+#include "text/blank.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/reduce.h"
 #include "transformer/ops/shape.h"
@@ -204,7 +205,7 @@ struct ClassifyFiles {
   LineSource texts() const {
     std::vector<std::string> all = training.texts;
     all.insert(all.end(), training.second.begin(), training.second.end());
-    if (std::all_of(all.begin(), all.end(), [](const std::string& text) { return text.find_first_not_of(" \t\r") == std::string::npos; }))
+    if (std::all_of(all.begin(), all.end(), is_blank))
       fail(training.path, "all texts are empty: there is nothing to learn a vocabulary from");
     return lines_of(std::move(all));
   }

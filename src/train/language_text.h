@@ -17,7 +17,7 @@ LoadedText split_text(LoadedText& text, double share);
 
 TokenRow encode_text(const LoadedText& text, const Tokenizer& tokenizer, std::int32_t end, CorpusReport& report, int threads);
 
-// WindowOrder, one after the other, and what should follow each token.
+// Windows, one after the other, and what should follow each token.
 struct WindowBatch {
   std::vector<std::int32_t> ids, targets;
   std::vector<std::int64_t> lengths;

@@ -8,6 +8,7 @@
 #include "core/hash.h"
 #include "generate/loop.h"
 #include "generate/text_reader.h"
+#include "text/blank.h"
 #include "text/characters.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/embedding.h"
@@ -104,8 +105,6 @@ Tensor hidden_places(Context& ctx, const TextModel& model, const MaskedIds& batc
 Tensor targets_of(Context& ctx, const MaskedIds& batch) {
   return Tensor::from<std::int32_t>(ctx, {std::ssize(batch.targets)}, batch.targets);
 }
-
-bool is_blank(std::string_view line) { return line.find_first_not_of(" \t\r") == std::string_view::npos; }
 
 // A file that is missing, or that all are empty, is known at once. Standard input is not touched: it can be read only once.
 void check_text(const std::vector<std::string>& files) {

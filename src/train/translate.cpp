@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "text/blank.h"
 #include "train/probability.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/json.h"
@@ -43,7 +44,7 @@ Opened open_text(const TranslateConfig& config) {
     if (config.source_prefix.empty()) return pairs;
     return [pairs = std::move(pairs), prefix = config.source_prefix](std::string& source, std::string& target) {
       if (!pairs(source, target)) return false;
-      if (source.find_first_not_of(" \t\r") != std::string::npos) source.insert(0, prefix);
+      if (!is_blank(source)) source.insert(0, prefix);
       return true;
     };
   };

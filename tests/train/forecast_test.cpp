@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "support/metrics.h"
 #include "support/temporary_folder.h"
 #include "transformer/series/toy_prices.h"
 #include "transformer/train/trainer.h"
@@ -179,6 +180,7 @@ TEST(Forecast, ValidationIsTheMeanOverAllWindows) {
     }
   }
   const Metrics measured = task.validate(ctx);
+  EXPECT_EQ(task.metrics(), names_of(measured));
   EXPECT_NEAR(measured.at(1).second, squares / static_cast<double>(7 * n), 1e-5);
   EXPECT_NEAR(measured.at(2).second, absolutes / static_cast<double>(7 * n), 1e-5);
   EXPECT_EQ(measured.at(2).first, "mae");

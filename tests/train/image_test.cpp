@@ -6,6 +6,7 @@
 
 #include <fstream>
 
+#include "support/metrics.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "support/toy_images.h"
@@ -48,7 +49,7 @@ TEST_F(ImageTaskTest, LearnsAndItsFolderOpens) {
       .run();
   const Metrics measured = task.validate(ctx);
   EXPECT_EQ(measured.at(1).first, "accuracy");
-  EXPECT_EQ(task.metrics(), (std::vector<std::string>{"loss", "accuracy"}));
+  EXPECT_EQ(task.metrics(), names_of(measured));
   EXPECT_GE(measured.at(1).second, 0.95);
   const nlohmann::json config = read_json(folder_ / "model/config.json");
   EXPECT_EQ(config.at("architectures").at(0), "ViTForImageClassification");

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "support/metrics.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "train/language_text.h"
@@ -167,6 +168,7 @@ TEST_F(Language, LearnsTheAlphabet) {
     model.arch = arch;
     LanguageTask task(ctx, {.text = {alphabet()}, .context = 16, .batch_size = 8}, model);
     const double before = task.validate(ctx)[0].second;
+    EXPECT_EQ(task.metrics(), names_of(task.validate(ctx)));
     EXPECT_NEAR(before, std::log(28.0), 0.1);  // 26 letters and two special tokens, none known
     const TrainResult result = Trainer(ctx, task,
                                        {.save_dir = (folder_ / (arch == LanguageArch::gpt2 ? "gpt2" : "llama")).string(),

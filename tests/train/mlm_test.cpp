@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 
+#include "support/metrics.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "transformer/train/trainer.h"
@@ -179,6 +180,7 @@ TEST_F(Mlm, LearnsAndOpensAgain) {
   Context ctx({.seed = 1});
   MlmTask task(ctx, {.text = {file}, .valid_text = {file}, .max_tokens = 256, .max_length = 16}, small(), words());
   const Metrics before = task.validate(ctx);
+  EXPECT_EQ(task.metrics(), names_of(before));
   EXPECT_EQ(before, task.validate(ctx)) << "validation hides the same words every time";
   Trainer(ctx, task,
           {.save_dir = save,

@@ -98,6 +98,14 @@ Trained train(const TrainConfig& config, const Script& script = {}, std::uint64_
   return run;
 }
 
+// The lines of the log.
+std::vector<nlohmann::json> logged(const fs::path& folder) {
+  std::ifstream lines(folder / "metrics.jsonl");
+  std::vector<nlohmann::json> out;
+  for (std::string line; std::getline(lines, line);) out.push_back(nlohmann::json::parse(line));
+  return out;
+}
+
 std::string bytes_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -287,10 +295,9 @@ TEST(Trainer, TheCosineEndsWithTheLastEpoch) {
   TrainConfig config = config_in(folder.path());
   config.lr_scheduler = Schedule::Kind::cosine, config.warmup_updates = 0, config.min_lr = 1e-5F, config.log_interval = 1;
   train(config);
-  std::ifstream lines(folder / "metrics.jsonl");
   std::vector<float> rates;
-  for (std::string line; std::getline(lines, line);)
-    if (const auto entry = nlohmann::json::parse(line); entry.contains("lr")) rates.push_back(entry.at("lr").get<float>());
+  for (const nlohmann::json& entry : logged(folder.path()))
+    if (entry.contains("lr")) rates.push_back(entry.at("lr").get<float>());
   ASSERT_GT(rates.size(), 3U);
   EXPECT_TRUE(std::is_sorted(rates.rbegin(), rates.rend()));
   EXPECT_FLOAT_EQ(rates.back(), 1e-5F);
@@ -319,12 +326,8 @@ TEST(Trainer, LinesOfTheLogAgreeAboutTheEpoch) {
   TrainConfig config = config_in(folder.path());
   config.validate_interval_updates = 1, config.log_interval = 1, config.max_epoch = 2;
   train(config);
-  std::ifstream lines(folder / "metrics.jsonl");
   std::map<int, std::set<int>> epochs;  // of a step
-  for (std::string line; std::getline(lines, line);) {
-    const auto entry = nlohmann::json::parse(line);
-    epochs[entry.at("step").get<int>()].insert(entry.at("epoch").get<int>());
-  }
+  for (const nlohmann::json& entry : logged(folder.path())) epochs[entry.at("step").get<int>()].insert(entry.at("epoch").get<int>());
   ASSERT_EQ(epochs.size(), 14U);
   for (const auto& [step, of] : epochs) EXPECT_EQ(of, std::set<int>{(step - 1) / 7 + 1}) << step;
 }
@@ -334,10 +337,9 @@ TEST(Trainer, TheLastUpdateIsValidatedWhateverTheInterval) {
   TrainConfig config = config_in(folder.path());
   config.max_epoch = 0, config.max_update = 7, config.validate_interval_updates = 5;
   train(config);
-  std::ifstream lines(folder / "metrics.jsonl");
   std::vector<int> validated;
-  for (std::string line; std::getline(lines, line);)
-    if (const auto entry = nlohmann::json::parse(line); entry.at("split") == "valid") validated.push_back(entry.at("step").get<int>());
+  for (const nlohmann::json& entry : logged(folder.path()))
+    if (entry.at("split") == "valid") validated.push_back(entry.at("step").get<int>());
   EXPECT_EQ(validated, (std::vector<int>{5, 7}));
 }
 

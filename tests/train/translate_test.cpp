@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "support/golden.h"
+#include "support/metrics.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_tokenizer.h"
@@ -146,6 +147,7 @@ TEST(FineTuning, LearnsAndKeepsTheFamily) {
       Context ctx({.seed = 3});
       TranslateTask task(ctx, data, start);
       const double before = task.validate(ctx).front().second;
+      EXPECT_EQ(task.metrics(), names_of(task.validate(ctx)));
       const TrainConfig config{.save_dir = folder / to,
                                .max_update = updates,
                                .lr = 0.003F,

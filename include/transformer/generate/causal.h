@@ -25,7 +25,7 @@ class CausalModel final : public SequenceModel {
   std::vector<std::int32_t> prompt(std::span<const std::int32_t> source) const override { return {source.begin(), source.end()}; }
   // The rows of a learned table of positions; rotary positions, ALiBi and models that slide have no end.
   std::int64_t max_tokens() const override;
-  std::int64_t max_source() const override;
+  std::int64_t max_source() const override { return max_tokens(); }
 
  private:
   std::int64_t places() const;  // that the model has positions for
