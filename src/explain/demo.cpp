@@ -61,7 +61,8 @@ DemoResult run_demo(Context& ctx, const DemoOptions& options, const std::atomic<
              training.back().second);
 
   const auto resumed = latest_checkpoint(options.out);
-  const TokenizerPtr tokenizer = resumed ? load_tokenizers(*resumed).source : train_tokenizer(training);
+  // The tokenizer itself, as it was trained: the folder as a whole is a Marian model, whose tokenizer knows no start of a sentence.
+  const TokenizerPtr tokenizer = resumed ? load_tokenizer(*resumed / "source.spm") : train_tokenizer(training);
   const Pairs some(testing.begin(), testing.begin() + static_cast<std::ptrdiff_t>(std::min(validated, testing.size())));
   TranslateTask task(
       ctx, {.training = training, .validation = some, .tokenizers = {tokenizer, tokenizer}}, {.vocab_size = vocabulary, .max_tokens = 4096},
