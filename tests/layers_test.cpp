@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "support/paths.h"
+
 namespace {
 namespace fs = std::filesystem;
 
@@ -89,7 +91,7 @@ std::vector<std::string> faults(const fs::path& file, const std::string& text) {
 }
 
 TEST(Layers, IncludesGoDownwards) {
-  const fs::path root = TRANSFORMER_SOURCE_DIR;
+  const fs::path root = transformer::test::source_folder();
   int files = 0;
   for (const char* tree : {"include/transformer", "src"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / tree)) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace transformer::test {
@@ -34,8 +35,8 @@ class Command : public testing::Test {
   // `transformer ARGUMENTS` in a folder of its own, through the shell; `after` may be a pipe.
   CommandResult run(const std::string& arguments, const std::string& input = "", const std::string& after = "") const {
     write("stdin", input);
-    const std::string line = "cd '" + folder_.path().string() + "' && { '" TRANSFORMER_COMMAND "' " + arguments + "; } < stdin 2> stderr " +
-        after + " > stdout";
+    const std::string line = "cd '" + folder_.path().string() + "' && { '" + command_path().string() + "' " + arguments +
+        "; } < stdin 2> stderr " + after + " > stdout";
     const int status = std::system(line.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout"), read("stderr")};
   }

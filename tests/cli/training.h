@@ -8,6 +8,7 @@
 #include <map>
 
 #include "cli/command.h"
+#include "support/paths.h"
 
 namespace transformer::test {
 
@@ -30,7 +31,7 @@ class Training : public Command {
     if (chdir(folder_.path().c_str()) != 0) _exit(126);
     const int log = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0666);
     dup2(log, STDERR_FILENO), dup2(log, STDOUT_FILENO);
-    execv(TRANSFORMER_COMMAND, argv.data());
+    execv(command_path().c_str(), argv.data());
     _exit(127);
   }
 

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "support/paths.h"
 #include "transformer/io/json.h"
 
 namespace transformer::test {
 
 std::filesystem::path golden_root() {
   const char* elsewhere = std::getenv("TRANSFORMER_GOLDEN");
-  return elsewhere != nullptr && *elsewhere != '\0' ? std::filesystem::path(elsewhere)
-                                                    : std::filesystem::path(TRANSFORMER_SOURCE_DIR) / "tests/golden";
+  return elsewhere != nullptr && *elsewhere != '\0' ? std::filesystem::path(elsewhere) : source_folder() / "tests/golden";
 }
 
 std::vector<std::filesystem::path> golden_cases(const std::string& prefix) {

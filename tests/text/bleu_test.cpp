@@ -7,6 +7,7 @@
 
 #include "support/golden.h"
 #include "support/op_check.h"
+#include "support/paths.h"
 #include "transformer/io/json.h"
 #include "transformer/text/chrf.h"
 
@@ -21,8 +22,7 @@ constexpr double tolerance = 1e-6;
 // What sacreBLEU gives, from golden/bleu/make_cases.py; our own cases where the folder of the others has none.
 const nlohmann::json& golden_sets() {
   static const nlohmann::json cases = [] {
-    const std::filesystem::path there = golden_root() / "bleu/cases.json",
-                                here = std::filesystem::path(TRANSFORMER_SOURCE_DIR) / "tests/golden/bleu/cases.json";
+    const std::filesystem::path there = golden_root() / "bleu/cases.json", here = test::source_folder() / "tests/golden/bleu/cases.json";
     return read_json(std::filesystem::exists(there) ? there : here);
   }();
   return cases.at("sets");

@@ -6,6 +6,7 @@
 
 #include "support/golden.h"
 #include "support/op_check.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "transformer/io/json.h"
 
@@ -17,7 +18,7 @@ using Json = nlohmann::ordered_json;
 // What Jinja gives, from golden/chat-template/make_cases.py; our own cases where the folder of the others has none.
 Json golden_cases_of_templates() {
   const std::filesystem::path there = golden_root() / "chat-template/cases.json",
-                              here = std::filesystem::path(TRANSFORMER_SOURCE_DIR) / "tests/golden/chat-template/cases.json";
+                              here = test::source_folder() / "tests/golden/chat-template/cases.json";
   std::ifstream file(std::filesystem::exists(there) ? there : here);
   return Json::parse(file);
 }

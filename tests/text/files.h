@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "support/golden.h"
+#include "support/paths.h"
 #include "transformer/core/error.h"
 #include "transformer/text/lines.h"
 
@@ -50,7 +51,7 @@ class TextFolder {
 // Cases in a folder of their own: where TRANSFORMER_GOLDEN says, or, when it has none of this name, those of the project.
 inline std::filesystem::path case_folder(const std::string& name) {
   const std::filesystem::path given = golden_root() / name;
-  return std::filesystem::is_directory(given) ? given : std::filesystem::path(TRANSFORMER_SOURCE_DIR) / "tests/golden" / name;
+  return std::filesystem::is_directory(given) ? given : source_folder() / "tests/golden" / name;
 }
 
 inline std::string contents(const std::string& path) {
