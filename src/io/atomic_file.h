@@ -1,7 +1,8 @@
 #pragma once
 // A file that appears as a whole or not at all: written without a name (where the file system cannot do that, under a temporary one in
 // the same folder), synced, renamed over the old one, and the folder synced. Whatever fails on the way leaves the old file as it was,
-// and a program that is ended on the way leaves no other.
+// and a program that is ended on the way leaves no other. A link stays a link: what it leads to is replaced. What is no file that can be
+// replaced (/dev/stdout, /dev/null, a pipe) is written to directly.
 
 #include <cstddef>
 #include <filesystem>
@@ -21,9 +22,11 @@ class AtomicFile {
   void commit();
 
  private:
+  void create();
   [[noreturn]] void fail_with(const char* doing) const;  // errno in words
 
-  std::filesystem::path path_, temporary_;  // temporary_: "" while it has no name
+  std::filesystem::path path_, target_, temporary_;  // as given; what it leads to; "" while it has no name
+  bool direct_ = false;                              // cannot be replaced
   int file_ = -1;
 };
 
