@@ -19,6 +19,9 @@ void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
   const bool patience = result.end == TrainResult::End::no_improvement;
   fmt::print(stderr, "finished after {} steps, {} epochs{}\n", result.step, result.epoch,
              patience ? ": no better validation for a while" : "");
+  if (result.begun_at == result.step)
+    fmt::print(stderr, "There was nothing left to do: this run was finished before. To train on, raise {}.\n",
+               patience ? "--patience" : "--max-epoch or --max-update");
   if (!result.best.empty()) fmt::print(stderr, "best model: {}, step {}, {}\n", config.save_dir, result.best_step, describe(result.best));
   if (!result.average.empty()) fmt::print(stderr, "averaged model: {}/average, {}\n", config.save_dir, describe(result.average));
 }

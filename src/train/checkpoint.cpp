@@ -33,6 +33,13 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 
 }  // namespace
 
+fs::path make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) fail(path.string(), "cannot make the folder: {}", error.message());
+  return path;
+}
+
 std::vector<std::int64_t> Checkpoints::steps() const {
   std::vector<std::int64_t> out;
   if (!fs::is_directory(folder_)) return out;

@@ -9,6 +9,9 @@
 
 namespace transformer {
 
+// Makes a folder, and those that it lies in, where they are not there; gives its path back.
+std::filesystem::path make_folder(const std::filesystem::path& path);
+
 class Checkpoints {
  public:
   explicit Checkpoints(const std::filesystem::path& folder) : folder_(folder / "checkpoints") {}

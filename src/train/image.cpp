@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "generate/loop.h"
 #include "train/image_model.h"
 #include "train/starting_folder.h"
 #include "transformer/autograd/autograd.h"
@@ -114,11 +115,8 @@ struct ImageTask::Teacher {
 
   // The most probable class of each image.
   Tensor answers(Context& ctx, const Tensor& pixels) const {
-    const NoGradients no_gradients(ctx);
-    const bool training = ctx.training();
-    ctx.set_training(false);
+    const Inference inference(ctx);
     const Tensor logits = cast(ctx, model->run(ctx, {{"pixel_values", pixels}}).at("logits"), DType::float32);
-    ctx.set_training(training);
     const std::vector<float> values = logits.to_vector<float>();
     std::vector<std::int64_t> best;
     for (auto row = values.begin(); row != values.end(); row += logits.cols())

@@ -61,6 +61,14 @@ std::vector<NamedParameter> ModelTask::parameters() {
   return trained;
 }
 
+std::vector<NamedParameter> ModelTask::statistics() {
+  std::vector<NamedParameter> out = model_->parameters();
+  std::erase_if(out, [](const NamedParameter& p) {  // as Norm::visit names them
+    return p.parameter->trained || !(p.name.ends_with(".running_mean") || p.name.ends_with(".running_variance"));
+  });
+  return out;
+}
+
 Tensor ModelTask::loss(Context& ctx, const Batch& batch) const {
   return model_->run(ctx, to_tensors(ctx, *std::any_cast<HostTensors>(&batch.content)), {.logits = false}).at("loss");
 }

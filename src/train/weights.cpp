@@ -25,11 +25,4 @@ void blend(Context& ctx, Weights& mean, float keep, const std::vector<NamedParam
     mean[i] = add(ctx, scale(ctx, mean[i], keep), scale(ctx, parameters[i].parameter->tensor.detach(), 1.0F - keep));
 }
 
-Exchanged::Exchanged(Context& ctx, std::vector<NamedParameter> parameters, const Weights& others)
-    : ctx_(ctx), parameters_(std::move(parameters)), own_(copy_of(ctx, parameters_)) {
-  assign(ctx_, parameters_, others);
-}
-
-Exchanged::~Exchanged() { assign(ctx_, parameters_, own_); }
-
 }  // namespace transformer

@@ -15,18 +15,18 @@ void assign(Context& ctx, const std::vector<NamedParameter>& parameters, const W
 // mean ← keep · mean + (1 - keep) · parameters
 void blend(Context& ctx, Weights& mean, float keep, const std::vector<NamedParameter>& parameters);
 
-// While alive the model has other weights; then its own again.
-class Exchanged {
- public:
-  Exchanged(Context& ctx, std::vector<NamedParameter> parameters, const Weights& others);
-  ~Exchanged();
-  Exchanged(const Exchanged&) = delete;
-  Exchanged& operator=(const Exchanged&) = delete;
-
- private:
-  Context& ctx_;
-  std::vector<NamedParameter> parameters_;
-  Weights own_;
-};
+// Calls use() while the model has other weights; then, whether use() fails or not, it has its own again.
+template <class Use>
+void with_weights(Context& ctx, const std::vector<NamedParameter>& parameters, const Weights& others, Use&& use) {
+  const Weights own = copy_of(ctx, parameters);
+  try {
+    assign(ctx, parameters, others);
+    use();
+  } catch (...) {
+    assign(ctx, parameters, own);
+    throw;
+  }
+  assign(ctx, parameters, own);
+}
 
 }  // namespace transformer

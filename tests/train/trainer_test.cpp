@@ -3,11 +3,13 @@
 
 #include <sys/resource.h>
 
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <fstream>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
@@ -27,10 +29,12 @@ namespace fs = std::filesystem;
 struct Script {
   std::int64_t batches = 7;
   std::set<int> broken = {};             // the calls of loss, from 1, that give an infinite one
+  std::set<int> infinite = {};           // those that give an infinite one with a finite gradient
   std::vector<double> validations = {};  // the validation losses; empty: the mean of w²
   bool validates = true;                 // false: there is no validation data
   int stop_after = -1;                   // calls of loss until the run is asked to stop
   float dropout = 0.3F;
+  double validation_seconds = 0.0;
 };
 
 class Pull : public Task {
@@ -38,9 +42,11 @@ class Pull : public Task {
   explicit Pull(Context& ctx, Script script = {}) : script_(std::move(script)) {
     w.shape = {8};
     w.init = Init::normal;
-    initialize(ctx, {{"w", &w}});
+    seen = {.shape = {1}, .trained = false};
+    initialize(ctx, {{"w", &w}, {"seen", &seen}});
   }
   std::vector<NamedParameter> parameters() override { return {{"w", &w}}; }
+  std::vector<NamedParameter> statistics() override { return {{"seen", &seen}}; }
   nlohmann::json identity() const override { return {{"data", {{"batches", script_.batches}}}, {"architecture", {{"width", 8}}}}; }
   std::int64_t plan(std::int64_t epoch) override { return epoch_ = epoch, script_.batches; }
   Batch prepare(std::int64_t index) const override {
@@ -48,6 +54,9 @@ class Pull : public Task {
   }
   Tensor loss(Context& ctx, const Batch& batch) const override {
     if (++losses_ == script_.stop_after) stop = true;
+    Tensor(seen.tensor).mutable_data<float>()[0] += 1.0F;
+    if (script_.infinite.contains(losses_))
+      return add(ctx, mean(ctx, w.tensor), Tensor::full(ctx, {1}, std::numeric_limits<float>::infinity()));
     if (script_.broken.contains(losses_)) return mean(ctx, scale(ctx, w.tensor, std::numeric_limits<float>::infinity()));
     const Tensor x = dropout(ctx, w.tensor, script_.dropout);
     return mean(ctx, square(ctx, sub(ctx, x, Tensor::full(ctx, {8}, std::any_cast<float>(batch.content) * 0.1F))));
@@ -55,6 +64,7 @@ class Pull : public Task {
   Metrics validate(Context& ctx) override {
     const auto& script = script_.validations;
     if (!script_.validates) return {};
+    std::this_thread::sleep_for(std::chrono::duration<double>(script_.validation_seconds));
     if (script.empty()) return {{"loss", static_cast<double>(mean(ctx, square(ctx, w.tensor)).item())}};
     const double loss = script[std::min(validated_++, script.size() - 1)];
     return {{"loss", loss}, {"bleu", std::isnan(loss) ? 100.0 : 7.0}};
@@ -63,13 +73,17 @@ class Pull : public Task {
     if (!script_.validates) return {};
     return script_.validations.empty() ? std::vector<std::string>{"loss"} : std::vector<std::string>{"loss", "bleu"};
   }
-  void save(const fs::path& folder) override { save_safetensors(folder / "model.safetensors", {{"w", w.tensor.detach()}}); }
+  void save(const fs::path& folder) override {
+    save_safetensors(folder / "model.safetensors", {{"w", w.tensor.detach()}, {"seen", seen.tensor}});
+  }
   void load(Context& ctx, const fs::path& folder) override {
+    const SafetensorsFile file(folder / "model.safetensors");
     Tensor to = w.tensor.detach();
-    copy_into(ctx, SafetensorsFile(folder / "model.safetensors").tensor("w"), to);
+    copy_into(ctx, file.tensor("w"), to);
+    copy_into(ctx, file.tensor("seen"), seen.tensor);
   }
 
-  Parameter w;
+  Parameter w, seen;  // seen [1]: a statistic, the calls of loss
   mutable std::atomic<bool> stop = false;
 
  private:
@@ -185,10 +199,13 @@ TEST(Trainer, ARunOfOtherDataIsRefusedByName) {
 }
 
 TEST(Trainer, AModelThatIsThereIsNotOverwritten) {
-  const TemporaryFolder folder;
-  std::ofstream(folder / "model.safetensors") << "somebody's";
-  expect_error([&] { train(config_in(folder.path())); }, {"holds a model", "another folder"});
-  EXPECT_EQ(bytes_of(folder / "model.safetensors"), "somebody's");
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "config.json"}) {
+    const TemporaryFolder folder;
+    std::ofstream(folder / name) << "somebody's";
+    expect_error([&] { train(config_in(folder.path())); }, {"holds a model", name, "another folder"});
+    EXPECT_EQ(bytes_of(folder / name), "somebody's");
+    EXPECT_FALSE(fs::exists(folder / "checkpoints"));
+  }
 }
 
 TEST(Trainer, OneFolderHasOneTrainer) {
@@ -210,6 +227,152 @@ TEST(Trainer, BrokenUpdatesAreSkippedAndManyEndIt) {
   config.max_bad_updates = 5;
   expect_error([&] { train(config, script); }, {"5 updates in a row", "not finite", "step 7 is kept", "smaller lr"});
   EXPECT_EQ(latest_checkpoint(many.path())->filename(), "step-00000007");
+}
+
+// A loss that is not finite says that the step went wrong, whatever its gradient.
+TEST(Trainer, AnInfiniteLossWithAFiniteGradientChangesNothing) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.max_epoch = 0, config.max_update = 3, config.average = 1;
+  Context ctx({.threads = 1, .seed = 1});
+  const Pull fresh(ctx);
+  expect_error([&] { train(config, {.infinite = {1, 2, 3}}); }, {"none of the 3 updates had a finite loss", "smaller lr"});
+  const SafetensorsFile saved(folder / "checkpoints/step-00000003/model.safetensors");
+  EXPECT_EQ(saved.tensor("w").to_vector<float>(), fresh.w.tensor.to_vector<float>());
+  EXPECT_EQ(saved.tensor("seen").item(), 0.0F);                     // nor the statistics
+  expect_error([&] { train(config); }, {"none of the 3 updates"});  // and it says so again
+
+  const TemporaryFolder one;
+  config.save_dir = one.path().string(), config.max_update = 9;
+  EXPECT_EQ(train(config, {.infinite = {2, 5}}).result.step, 9);
+  EXPECT_EQ(SafetensorsFile(one / "checkpoints/step-00000009/model.safetensors").tensor("seen").item(), 7.0F);
+}
+
+TEST(Trainer, ARunWithoutAFiniteValidationFails) {
+  const TemporaryFolder folder;
+  const Script script{.validations = {std::nan(""), INFINITY}};
+  const auto run = [&] { train(config_in(folder.path()), script); };
+  expect_error(run, {"no validation was finite", "no model", "smaller lr"});
+  EXPECT_FALSE(fs::exists(folder / "model.safetensors"));
+  EXPECT_TRUE(latest_checkpoint(folder.path()));
+  expect_error(run, {"no validation was finite"});  // finished is finished
+}
+
+TEST(Trainer, TheLossTellsModelsOfEqualScoresApart) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.best_metric = "bleu";  // 7, whatever the loss
+  const TrainResult result = train(config, {.validations = {5, 4, 3, 3, 6}}).result;
+  EXPECT_EQ(result.best_step, 21);  // the third, which comes before the fourth
+}
+
+TEST(Trainer, AveragesHaveTheStatisticsThatBelongToTheirWeights) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.average = 3, config.ema_decay = 0.5F;
+  const std::int64_t best = train(config).result.best_step;
+  const auto seen = [](const fs::path& file) { return SafetensorsFile(file).tensor("seen").item(); };
+  EXPECT_EQ(seen(folder / "checkpoints/step-00000035/model.safetensors"), 35.0F);
+  EXPECT_FLOAT_EQ(seen(folder / "average/model.safetensors"), (21.0F + 28.0F + 35.0F) / 3.0F);
+  float mean = 0.0F;
+  for (std::int64_t step = 1; step <= best; ++step) mean = 0.5F * mean + 0.5F * static_cast<float>(step);
+  EXPECT_FLOAT_EQ(seen(folder / "model.safetensors"), mean);
+}
+
+// A weight with two names has one state of the optimizer, one that is not trained has none.
+TEST(Trainer, TiedAndUntrainedParametersKeepTheirStatesApart) {
+  struct Tied final : Pull {
+    explicit Tied(Context& ctx, Script script = {}) : Pull(ctx, std::move(script)) {
+      fixed = {.shape = {2}, .trained = false};
+      second = {.shape = {8}, .init = Init::normal};
+      initialize(ctx, {{"fixed", &fixed}, {"second", &second}});
+    }
+    std::vector<NamedParameter> parameters() override { return {{"w", &w}, {"fixed", &fixed}, {"again", &w}, {"second", &second}}; }
+    Tensor loss(Context& ctx, const Batch& batch) const override {
+      return add(ctx, Pull::loss(ctx, batch), mean(ctx, square(ctx, scale(ctx, second.tensor, 30.0F))));
+    }
+    void save(const fs::path& folder) override {
+      Pull::save(folder);
+      save_safetensors(folder / "second.safetensors", {{"second", second.tensor.detach()}});
+    }
+    void load(Context& ctx, const fs::path& folder) override {
+      Pull::load(ctx, folder);
+      Tensor to = second.tensor.detach();
+      copy_into(ctx, SafetensorsFile(folder / "second.safetensors").tensor("second"), to);
+    }
+    Parameter fixed, second;
+  };
+  const TemporaryFolder straight, stopped;
+  const auto run = [](const TemporaryFolder& folder, int stop_after) {
+    Context ctx({.threads = 1, .seed = 1});
+    Tied task(ctx, {.stop_after = stop_after});
+    TrainConfig config = config_in(folder.path());
+    config.ema_decay = 0.9F;
+    Trainer(ctx, task, config, &task.stop).run();
+    return task.second.tensor.to_vector<float>();
+  };
+  run(stopped, 10);
+  EXPECT_EQ(run(stopped, -1), run(straight, -1));
+  const SafetensorsFile state(straight / "checkpoints/step-00000035/optimizer.safetensors");
+  EXPECT_TRUE(state.contains("m.w") && state.contains("m.second"));
+  EXPECT_FALSE(state.contains("m.again") || state.contains("m.fixed"));
+}
+
+TEST(Trainer, ADamagedStateIsDescribedInPlainWords) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.max_epoch = 1;
+  train(config);
+  const fs::path file = folder / "checkpoints/step-00000007/trainer.json";
+  const nlohmann::json good = nlohmann::json::parse(bytes_of(file));
+  const auto damaged = [&](const nlohmann::json& with, const std::vector<std::string>& parts) {
+    std::ofstream(file) << with;
+    try {
+      train(config);
+      ADD_FAILURE() << "no Error for " << with;
+    } catch (const Error& e) {
+      const std::string message = e.what();
+      EXPECT_EQ(message.find("json.exception"), std::string::npos) << message;
+      for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << " is not in: " << message;
+    }
+  };
+  for (const char* key : {"version", "step", "epoch", "batch", "adam_steps", "bad_updates", "best", "seconds", "identity", "settings"}) {
+    nlohmann::json without = good, wrong = good;
+    without.erase(key);
+    wrong[key] = nlohmann::json::array();
+    damaged(without, {"step-00000007", "trainer.json", std::string("'") + key + "' is missing"});
+    damaged(wrong, {"trainer.json", std::string("'") + key + "': expected"});
+  }
+  nlohmann::json inside = good;
+  inside["best"]["step"] = "seven";
+  damaged(inside, {"'best.step': expected an integer, got \"seven\""});
+  damaged(nlohmann::json::array(), {"trainer.json", "expected an object"});
+  inside = good, inside["version"] = 99;
+  damaged(inside, {"another version"});
+  std::ofstream(file) << bytes_of(folder / "metrics.jsonl").substr(0, 20);
+  expect_error([&] { train(config); }, {"trainer.json", "line 1, column 21", "not JSON"});
+}
+
+TEST(Trainer, SpeedIsThatOfTraining) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.validate_interval_updates = 1, config.log_interval = 5, config.max_epoch = 2;
+  train(config, {.validation_seconds = 0.05});
+  int lines = 0;
+  for (const nlohmann::json& entry : logged(folder.path())) {
+    if (entry.at("split") != "train") continue;
+    ++lines;
+    EXPECT_GT(entry.at("tokens_per_second").get<double>(), 4 / 0.05);  // 4 tokens an update, and a validation after each
+  }
+  EXPECT_EQ(lines, 2);
+}
+
+TEST(Trainer, AFinishedRunSaysWhereItBegan) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(train(config_in(folder.path())).result.begun_at, 0);
+  const TrainResult again = train(config_in(folder.path())).result;
+  EXPECT_EQ(again.begun_at, 35);
+  EXPECT_EQ(again.step, 35);
 }
 
 TEST(Trainer, KeepsTheBestAndStopsWithoutImprovement) {
@@ -240,9 +403,9 @@ TEST(Trainer, AResultThatIsNotFiniteIsNeverTheBest) {
   config.best_metric = "bleu";
   const Script script{.validations = {0.5, std::nan(""), std::nan("")}};
   EXPECT_EQ(train(config, script).result.best_step, script.batches);
-  const TemporaryFolder late;  // but the first one is better than none, until there is a sound one
-  config.save_dir = late.path().string();
-  EXPECT_EQ(train(config, {.validations = {std::nan(""), 0.5, 0.4}}).result.best_step, 2 * script.batches);
+  const TemporaryFolder late;  // also when it comes first: there is no model until one is sound
+  config.save_dir = late.path().string(), config.max_epoch = 3;
+  EXPECT_EQ(train(config, {.validations = {std::nan(""), 0.5, 0.5}}).result.best_step, 2 * script.batches);
 }
 
 TEST(Trainer, AveragesTheLastCheckpoints) {
@@ -276,7 +439,7 @@ TEST(Trainer, AFullDiskLeavesTheLastCheckpoint) {
     const auto handler = std::signal(SIGXFSZ, SIG_IGN);
     rlimit old{};
     getrlimit(RLIMIT_FSIZE, &old);
-    rlimit small{120, old.rlim_max};
+    rlimit small{180, old.rlim_max};
     setrlimit(RLIMIT_FSIZE, &small);
     EXPECT_THROW(train(config), Error);
     setrlimit(RLIMIT_FSIZE, &old);

@@ -42,6 +42,7 @@ class ModelTask : public Task {
   const std::string& started_from() const { return from_; }
 
   std::vector<NamedParameter> parameters() override;  // those that are trained
+  std::vector<NamedParameter> statistics() override;
   // The model's own loss of the batch's HostTensors, which have Hugging Face's names.
   Tensor loss(Context& ctx, const Batch& batch) const override;
   void save(const std::filesystem::path& folder) override;

@@ -38,6 +38,9 @@ class Task {
 
   // The same parameters in the same order at every call, all of them leaves.
   virtual std::vector<NamedParameter> parameters() = 0;
+  // What a forward pass of training changes beside them: batch norm's running means and variances. They belong to the weights: averages
+  // are taken of them too.
+  virtual std::vector<NamedParameter> statistics() { return {}; }
 
   // What must be the same when training is resumed: data, vocabulary, architecture. A JSON object of objects; a
   // difference is reported by its path.

@@ -87,6 +87,7 @@ std::int64_t warmup_of(const TrainConfig& config, std::int64_t total);
 struct TrainResult {
   enum class End { finished, no_improvement, interrupted };
   End end = End::finished;
+  std::int64_t begun_at = 0;         // the step that this run went on from
   std::int64_t step = 0, epoch = 0;  // updates and whole epochs done
   std::int64_t best_step = 0;        // 0: never validated
   Metrics best = {};                 // what the best validation measured
