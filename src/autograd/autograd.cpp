@@ -9,8 +9,11 @@
 namespace transformer {
 namespace {
 
-std::uint64_t next_order() {
+// Later than whatever this thread has recorded, and than the inputs, which another thread may have.
+std::uint64_t next_order(const std::vector<std::shared_ptr<Node>>& inputs) {
   static thread_local std::uint64_t order = 0;
+  for (const auto& input : inputs)
+    if (input) order = std::max(order, input->order);
   return ++order;
 }
 
@@ -19,7 +22,7 @@ Tensor attach(Context& ctx, Tensor y, std::vector<std::shared_ptr<Node>> inputs,
   auto node = std::make_shared<Node>();
   node->shape = y.shape();
   node->dtype = y.dtype();
-  node->order = next_order();
+  node->order = next_order(inputs);
   node->inputs = std::move(inputs);
   node->backward = std::move(backward);
   y.set_node(std::move(node));

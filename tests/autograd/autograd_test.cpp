@@ -1,5 +1,7 @@
 #include "transformer/autograd/autograd.h"
 
+#include <thread>
+
 #include "support/op_check.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/linear.h"
@@ -79,6 +81,53 @@ TEST(Autograd, AVeryLongChainIsFreedWithoutRecursion) {
     if (run) backward(ctx, y);
   }
   expect_near(gradient(x), {1}, 0.0);
+}
+
+// One context serves one thread at a time, but they may take turns.
+TEST(Autograd, ATapeRecordedOnOneThreadRunsBackOnAnother) {
+  Context ctx;
+  Tensor x = tensor(ctx, {2}, {3, 5});
+  require_grad(x);
+  Tensor y;
+  std::thread([&] { y = mul(ctx, mul(ctx, x, x), x); }).join();
+  std::thread([&] { backward(ctx, y, tensor(ctx, {2}, {1, 1})); }).join();
+  expect_near(gradient(x), {3 * 3 * 3, 3 * 5 * 5}, 1e-5);
+}
+
+TEST(Autograd, ATapeMayGoOnOnAnotherThread) {
+  Context ctx;
+  Tensor x = tensor(ctx, {2}, {3, 5});
+  require_grad(x);
+  // a = x² comes late on this thread, b = a · x first on a new one, y = a + b again here: a waits for what comes from b.
+  Tensor unused = x;
+  for (int i = 0; i < 10; ++i) unused = scale(ctx, unused, 1.0F);
+  const Tensor a = mul(ctx, x, x);
+  Tensor b;
+  std::thread([&] { b = mul(ctx, a, x); }).join();
+  backward(ctx, add(ctx, a, b), tensor(ctx, {2}, {1, 1}));
+  expect_near(gradient(x), {2 * 3 + 3 * 3 * 3, 2 * 5 + 3 * 5 * 5}, 1e-4);
+}
+
+TEST(Autograd, ThreadsWithContextsOfTheirOwnDoNotDisturbEachOther) {
+  std::vector<std::vector<double>> got(4);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    threads.emplace_back([&got, i] {
+      Context ctx({.threads = 2});
+      for (int round = 0; round < 20; ++round) {
+        Tensor w = Tensor::full(ctx, {64, 64}, 0.01F);
+        require_grad(w);
+        Tensor y = Tensor::full(ctx, {64, 64}, static_cast<float>(i + 1));
+        for (int layer = 0; layer < 4; ++layer) y = linear(ctx, y, w, {}, Activation::relu);
+        backward(ctx, y, Tensor::full(ctx, {64, 64}, 1.0F));
+        got[i] = detail::to_double(gradient(w));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  // y is linear in what went in: so is the gradient.
+  for (std::size_t i = 1; i < got.size(); ++i)
+    for (std::size_t k = 0; k < got[i].size(); ++k)
+      ASSERT_NEAR(got[i][k] / static_cast<double>(i + 1), got[0][k], 1e-4 * std::abs(got[0][k]));
 }
 
 TEST(Autograd, SaysWhyItCannotRun) {
