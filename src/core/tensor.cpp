@@ -71,6 +71,7 @@ Tensor Tensor::view(const Shape& shape) const {
   int open = -1;
   for (int i = 0; i < to.rank(); ++i) {
     if (to[i] == -1 && open < 0) open = i;
+    else if (to[i] < 0) fail("view", "{} has a negative size: only one may be -1, for what is left", shape);
     else known *= to[i];
   }
   if (open >= 0) to[open] = known == 0 ? 0 : numel() / known;
