@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "generate/finite.h"
 #include "generate/loop.h"
 #include "generate/text_reader.h"
 #include "transformer/core/error.h"
@@ -71,6 +72,7 @@ void Classifier::check(Kind asked) const {
 // logits [classes] → the best `count` of them, all for 0; of equal ones the first comes first.
 std::vector<Label> Classifier::best(std::span<const float> logits, std::int64_t count) const {
   if (count < 0) fail("classify", "top_k is {}: expected 0 (all) or more", count);
+  expect_finite("classify", logits);
   std::vector<double> scores(logits.begin(), logits.end());
   if (score_ == Score::softmax) {
     const double largest = *std::max_element(scores.begin(), scores.end());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "generate/finite.h"
 #include "generate/loop.h"
 #include "generate/sentence_modules.h"
 #include "generate/text_reader.h"
@@ -97,6 +98,7 @@ Tensor Embedder::embed(Context& ctx, std::span<const std::string> texts, const E
         for (std::int64_t d = 0; d < size_; ++d) to[d] = static_cast<float>(static_cast<double>(to[d]) / std::max(std::sqrt(norm), 1e-12));
     }
   }
+  expect_finite("embed", vectors);
   return Tensor::from<float>(ctx, {static_cast<std::int64_t>(texts.size()), size_}, vectors);
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "generate/finite.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/io/json.h"
 #include "transformer/text/lines.h"
@@ -164,6 +165,7 @@ SeriesTable Forecaster::forecast(Context& ctx, const SeriesTable& history, std::
   std::vector<float> next;
   while (std::ssize(next) < steps * channels) {
     const std::vector<float> predicted = predictions(ctx, *model_, {1, context, channels}, past);
+    expect_finite("forecast", predicted);
     next.insert(next.end(), predicted.begin(), predicted.end());
     past.insert(past.end(), predicted.begin(), predicted.end());
     past.erase(past.begin(), past.end() - context * channels);
