@@ -1,7 +1,7 @@
 // transformer classify: what texts, their tokens, or images are.
-#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "cli/compute.h"
 #include "cli/flags.h"
@@ -9,6 +9,7 @@
 #include "cli/verbs.h"
 #include "transformer/core/error.h"
 #include "transformer/generate/classifier.h"
+#include "transformer/io/delimited.h"
 
 namespace transformer::cli {
 namespace {
@@ -27,7 +28,8 @@ struct ClassifyConfig {
   static void visit(auto& self, auto&& field) {
     field("text", self.text, "classify this instead of the lines of standard input");
     field("input", self.input, "classify the lines of this file, plain or gzip");
-    field("pairs", self.pairs, "a line is two texts with a tab between them: a question and an answer, two sentences");
+    field("pairs", self.pairs,
+          "a line is two texts with a tab between them (in .csv files a comma or the like): a question and an answer, two sentences");
     field("image", self.image, "PNG or JPEG files, for models of images");
     field("top_k", self.top_k, "labels given, the best first (0: all)");
     field("json", self.json, "a JSON object a line instead of label, tab, probability");
@@ -67,19 +69,53 @@ void classify_texts(Context& ctx, const Classifier& classifier, const std::vecto
   }
 }
 
-// Lines of two texts, by their tab. Error names a line that has none or several.
-void classify_pairs(Context& ctx, const Classifier& classifier, const std::vector<std::string>& lines, std::int64_t before,
-                    const ClassifyOptions& options, bool json) {
+// Pairs of texts: the records of a file; or lines as they come, each with a tab in it.
+class Pairs {
+ public:
   std::vector<std::string> first, second;
-  for (const std::string& line : lines) {
-    const std::size_t tab = line.find('\t');
-    if (tab == std::string::npos || line.find('\t', tab + 1) != std::string::npos)
-      fail("classify", "text {} has {} tabs: with --pairs a line is two texts with one tab between them", before + std::ssize(first) + 1,
-           std::count(line.begin(), line.end(), '\t'));
-    first.push_back(line.substr(0, tab)), second.push_back(line.substr(tab + 1));
+
+  Pairs(const std::vector<std::string>& texts, const std::string& path)
+      : lines_(texts, path), file_(!path.empty() && path != "-" ? std::make_unique<LineReader>(path) : nullptr),
+        records_([this](std::string& line) { return file_ ? file_->next(line) : take(line); }, file_ ? path : "classify",
+                 {.delimiter = delimiter_of(path)}) {}
+
+  // Up to `most` of them, or one; false after the last.
+  bool chunk(std::int64_t most) {
+    first.clear(), second.clear();
+    std::vector<std::string> cells, lines;
+    if (file_) {
+      while ((first.empty() || std::ssize(first) < most) && records_.next(cells)) add(cells);
+    } else if (lines_.chunk(most, lines)) {
+      for (std::string& line : lines) waiting_ = std::move(line), records_.next(cells), add(cells);
+    }
+    return !first.empty();
   }
+
+ private:
+  void add(std::vector<std::string>& cells) {
+    if (cells.size() != 2)
+      fail(file_ ? file_->path() : "classify", "line {} has {} column{}: with --pairs a line is two texts with one {} between them",
+           records_.line(), cells.size(), cells.size() == 1 ? "" : "s", records_.delimiter_name());
+    first.push_back(std::move(cells[0])), second.push_back(std::move(cells[1]));
+  }
+
+  bool take(std::string& line) {
+    if (!waiting_) return false;
+    line = std::move(*waiting_);
+    waiting_.reset();
+    return true;
+  }
+
+  InputLines lines_;
+  std::optional<std::string> waiting_;
+  std::unique_ptr<LineReader> file_;
+  DelimitedReader records_;
+};
+
+void classify_pairs(Context& ctx, const Classifier& classifier, const Pairs& pairs, const ClassifyOptions& options, bool json) {
+  const auto &first = pairs.first, &second = pairs.second;
   const auto all = classifier.pairs(ctx, first, second, options);
-  for (std::size_t i = 0; i < lines.size(); ++i) {
+  for (std::size_t i = 0; i < first.size(); ++i) {
     if (json) print_json({{"text", first[i]}, {"second", second[i]}, {"labels", labels_json(all[i])}});
     else print_labels(all[i]);
   }
@@ -111,16 +147,19 @@ void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
     throw CLI::ValidationError(images ? "the model classifies images: name them with --image" : "the model classifies text, not images");
   if (images) return classify_images(ctx, classifier, config);
 
-  InputLines input(config.text, config.input);
   TextReport report;
   const ClassifyOptions options{.top_k = config.top_k, .report = &report};
-  if (config.pairs && classifier.kind() != Classifier::Kind::texts)
-    throw CLI::ValidationError("--pairs is for models that classify texts; this one labels their tokens");
-  for (std::vector<std::string> texts; input.chunk(config.chunk_lines, texts);) {
-    if (config.pairs) classify_pairs(ctx, classifier, texts, report.texts, options, config.json);
-    else if (classifier.kind() == Classifier::Kind::tokens) classify_tokens(ctx, classifier, texts, options, config.json);
-    else classify_texts(ctx, classifier, texts, options, config.json);
-    std::cout.flush();
+  if (config.pairs) {
+    if (classifier.kind() != Classifier::Kind::texts)
+      throw CLI::ValidationError("--pairs is for models that classify texts; this one labels their tokens");
+    for (Pairs pairs(config.text, config.input); pairs.chunk(config.chunk_lines); std::cout.flush())
+      classify_pairs(ctx, classifier, pairs, options, config.json);
+  } else {
+    InputLines input(config.text, config.input);
+    for (std::vector<std::string> texts; input.chunk(config.chunk_lines, texts); std::cout.flush()) {
+      if (classifier.kind() == Classifier::Kind::tokens) classify_tokens(ctx, classifier, texts, options, config.json);
+      else classify_texts(ctx, classifier, texts, options, config.json);
+    }
   }
   if (const std::string summary = report.summary(); !summary.empty()) fmt::print(stderr, "transformer: {}\n", summary);
 }

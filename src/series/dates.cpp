@@ -9,6 +9,7 @@
 #include <functional>
 #include <vector>
 
+#include "series/date_pattern.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
@@ -51,24 +52,37 @@ bool take(std::string_view& text, char c) {
   return true;
 }
 
-// What may stand behind a time of day: Z, +09:00, +0900 or +09.
-bool is_zone(std::string_view text) {
-  if (text == "Z") return true;
-  if (!take(text, '+') && !take(text, '-')) return false;
-  const auto hours = take_digits(text, 2);
-  if (!hours || *hours > 14) return false;  // no place on Earth is further ahead
-  if (text.empty()) return true;
-  take(text, ':');
-  const auto minutes = take_digits(text, 2);
-  return minutes && *minutes < 60 && text.empty();
-}
-
 std::optional<std::int64_t> parse_integer(std::string_view text, DateFormat& format) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value > furthest || value < -furthest) return std::nullopt;
   format = {.integer = true};
   return value;
+}
+
+// The time of day behind a date: a space or T, HH:MM[:SS[.000]], a zone. Hours have `digits` digits or two.
+bool take_time(std::string_view text, std::size_t digits, DateFormat& found, std::int64_t& seconds) {
+  if (text.front() != ' ' && text.front() != 'T') return false;
+  found.between = text.front();
+  text.remove_prefix(1);
+  std::array<int, 3> time{};
+  constexpr std::array limits{24, 60, 60};
+  for (std::size_t i = 0; i < 2 || (i < 3 && text.starts_with(':')); ++i) {
+    if (i > 0 && !take(text, ':')) return false;
+    const auto part = take_digits(text, i == 0 && text.find(':') == digits ? digits : 2);
+    if (!part || *part >= limits[i]) return false;
+    time[i] = *part;
+    found.time_parts = static_cast<int>(i) + 1;
+  }
+  // Dates are whole seconds: parts of one are read where they are nothing.
+  if (found.time_parts == 3 && take(text, '.')) {
+    while (found.fraction < 9 && take(text, '0')) ++found.fraction;
+    if (found.fraction == 0) return false;
+  }
+  found.zone = text;
+  if (!text.empty() && (!take_zone(text) || !text.empty())) return false;
+  seconds += time[0] * 3600 + time[1] * 60 + time[2];
+  return true;
 }
 
 // What most of them are: the middle one of the sorted.
@@ -168,31 +182,37 @@ std::optional<std::int64_t> parse_date(std::string_view text, DateFormat& format
   const year_month_day date = year(*y) / month(static_cast<unsigned>(*m)) / day(static_cast<unsigned>(*d));
   if (!date.ok()) return std::nullopt;
   std::int64_t seconds = seconds_of(date);
-  if (!text.empty()) {
-    if (text.front() != ' ' && text.front() != 'T') return std::nullopt;
-    found.between = text.front();
-    text.remove_prefix(1);
-    std::array<int, 3> time{};
-    constexpr std::array limits{24, 60, 60};
-    for (std::size_t i = 0; i < 2 || (i < 3 && text.starts_with(':')); ++i) {
-      if (i > 0 && !take(text, ':')) return std::nullopt;
-      const auto part = take_digits(text, 2);
-      if (!part || *part >= limits[i]) return std::nullopt;
-      time[i] = *part;
-      found.time_parts = static_cast<int>(i) + 1;
-    }
-    // Dates are whole seconds: parts of one are read where they are nothing.
-    if (found.time_parts == 3 && take(text, '.')) {
-      while (found.fraction < 9 && take(text, '0')) ++found.fraction;
-      if (found.fraction == 0) return std::nullopt;
-    }
-    if (!text.empty() && !is_zone(text)) return std::nullopt;
-    found.zone = text;
-    seconds += time[0] * 3600 + time[1] * 60 + time[2];
+  if (!text.empty() && !take_time(text, 2, found, seconds)) return std::nullopt;
+  format = found;
+  return seconds;
+}
+
+std::span<const std::string_view> usual_date_patterns() {
+  static constexpr std::array<std::string_view, 14> patterns{"%Y-%m-%d",    "%Y/%m/%d",     "%m/%d/%Y", "%d/%m/%Y",       "%d.%m.%Y",
+                                                             "%Y.%m.%d",    "%m-%d-%Y",     "%d-%m-%Y", "%Y년 %m월 %d일", "%Y년 %m월",
+                                                             "%Y. %m. %d.", "%Y年%m月%d日", "%d-%b-%Y", "%b %d, %Y"};
+  return patterns;
+}
+
+std::optional<std::int64_t> parse_date(std::string_view text, std::string_view pattern, DateFormat& format) {
+  const auto date = take_date(text, pattern);
+  if (!date) return std::nullopt;
+  DateFormat found;
+  found.pattern = pattern;
+  found.padded = date->padded;
+  std::int64_t seconds = date->seconds;
+  if (has_time(pattern)) {
+    if (!text.empty()) return std::nullopt;
+    found.fraction = date->fraction, found.zone = date->zone;
+    found.time_parts = 3;  // for comparisons: it has one
+  } else if (!text.empty() && !take_time(text, 1, found, seconds)) {
+    return std::nullopt;
   }
   format = found;
   return seconds;
 }
+
+void check_date_pattern(std::string_view pattern, std::string_view flag) { check_pattern(pattern, flag); }
 
 std::optional<std::int64_t> compact_date(std::int64_t digits) {
   if (digits < 1000'01'01 || digits > 9999'12'31) return std::nullopt;
@@ -214,8 +234,14 @@ std::string write_date(std::int64_t date, const DateFormat& format) {
   const auto y = static_cast<int>(d.year());
   const auto m = static_cast<unsigned>(d.month()), of_month = static_cast<unsigned>(d.day());
   if (format.compact) return fmt::format("{:04}{:02}{:02}", y, m, of_month);
-  std::string text = fmt::format("{:04}{}{:02}", y, format.separator, m);
-  if (format.date_parts == 3) text += fmt::format("{}{:02}", format.separator, of_month);
+  std::string text;
+  if (!format.pattern.empty()) {
+    text = write_pattern({.seconds = date, .padded = format.padded, .zone = format.zone, .fraction = format.fraction}, format.pattern);
+    if (has_time(format.pattern)) return text;
+  } else {
+    text = fmt::format("{:04}{}{:02}", y, format.separator, m);
+    if (format.date_parts == 3) text += fmt::format("{}{:02}", format.separator, of_month);
+  }
   const std::int64_t time = time_of_day(date);
   if (format.time_parts >= 2) text += fmt::format("{}{:02}:{:02}", format.between, time / 3600, time / 60 % 60);
   if (format.time_parts >= 3) text += fmt::format(":{:02}", time % 60);

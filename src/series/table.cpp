@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "series/csv.h"
+#include "series/date_column.h"
 
 namespace transformer {
 namespace {
@@ -24,7 +24,7 @@ bool is_missing(std::string_view cell) {
       cell == "N/A" || cell == "n/a";
 }
 
-// A finite number, NaN for a missing one, nothing for anything else.
+// A finite number with a decimal point, NaN for a missing one, nothing for anything else.
 std::optional<double> number_in(std::string_view cell) {
   if (is_missing(cell)) return absent;
   if (cell.starts_with('+')) cell.remove_prefix(1);
@@ -34,18 +34,69 @@ std::optional<double> number_in(std::string_view cell) {
   return value;
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// 1,234: may be read as a thousand and more. Not 0,234 nor 1,5.
+bool may_be_thousands(std::string_view cell) {
+  if (cell.starts_with('+') || cell.starts_with('-')) cell.remove_prefix(1);
+  const std::size_t comma = cell.find(',');
+  return comma >= 1 && comma <= 3 && cell.front() != '0' && cell.size() == comma + 4 &&
+      std::all_of(cell.begin() + static_cast<std::ptrdiff_t>(comma) + 1, cell.end(), is_digit);
+}
+
+// The numbers of a table, whose decimals stand behind one sign in all of them.
+class Numbers {
+ public:
+  explicit Numbers(Decimal decimal) : decimal_(decimal) {}
+
+  // NaN for a missing one, nothing for what is no number.
+  template <class Place>
+  std::optional<double> read(const std::string& cell, Place&& place) {
+    const bool point = cell.find('.') != std::string::npos, comma = cell.find(',') != std::string::npos;
+    if (!comma && !(point && decimal_ == Decimal::comma)) {
+      const auto value = number_in(cell);
+      if (value && point && point_.empty()) point_ = fmt::format("'{}' in {}", cell, place());
+      return value;
+    }
+    if (point || decimal_ == Decimal::point) return std::nullopt;
+    std::string with_point = cell;
+    with_point[cell.find(',')] = '.';
+    const auto value = number_in(with_point);  // a second comma is none
+    if (value && comma_.empty()) comma_ = fmt::format("'{}' in {}", cell, place());
+    sure_ = sure_ || (value && !may_be_thousands(cell));
+    return value;
+  }
+
+  // Error when the commas that were read as decimal ones may be something else.
+  void check(const std::string& table) const {
+    if (decimal_ != Decimal::automatic || comma_.empty()) return;
+    if (!point_.empty())
+      fail(table, "{} has a comma and {} a point: numbers have one or the other before their decimals, and nothing between thousands",
+           comma_, point_);
+    if (!sure_)
+      fail(table,
+           "{} may be with three decimals or without any, and so may all numbers that have a comma: give --decimal , if it stands "
+           "before decimals, or write thousands without a comma",
+           comma_);
+  }
+
+ private:
+  Decimal decimal_;
+  bool sure_ = false;
+  std::string comma_, point_;  // the first of them, with its place
+};
+
 std::string shown(std::string_view text) {
   constexpr std::size_t longest = 40;
   return text.size() <= longest ? std::string(text) : fmt::format("{}…", text.substr(0, longest));
 }
 
-// 01/31/2020, 31.1.20, 31-Jan-2020: what a person reads as a date. Not 1.000.000.
+// 01/31/20, 31.1.20, 31-Jan-20: what a person reads as a date. Not 1.000.000.
 bool looks_like_date(std::string_view cell) {
   const std::size_t first = cell.find_first_of("/-.");
   if (first == std::string_view::npos) return false;
   const std::size_t second = cell.find(cell[first], first + 1);
   if (second == std::string_view::npos) return false;
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const auto is_letter = [](char c) { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; };
   const std::string_view a = cell.substr(0, first), b = cell.substr(first + 1, second - first - 1), c = cell.substr(second + 1);
   const bool month = !b.empty() &&
@@ -55,11 +106,9 @@ bool looks_like_date(std::string_view cell) {
 
 // What to do about a cell that is no number.
 std::string advice_for(std::string_view cell, bool first_row) {
-  DateFormat ignored;
-  if (looks_like_date(cell) && !parse_date(cell, ignored))
-    return fmt::format("; if it is a date, write it in one of the forms {}", date_forms);
+  if (looks_like_date(cell) && !is_date(cell)) return fmt::format("; if it is a date, write it in one of the forms {}", date_forms);
   if (cell.find_first_of("0123456789") != std::string_view::npos && cell.find_first_not_of("0123456789.,' +-") == std::string_view::npos)
-    return "; numbers have a decimal point, no decimal comma, and nothing between thousands: 1234.5";
+    return "; numbers have nothing between thousands, and a decimal point, or a comma in all of them (--decimal): 1234.5";
   return first_row ? "; if the column is none of numbers, name those that are (--channels)" : "";
 }
 
@@ -73,26 +122,26 @@ struct Columns {
 class Reader {
  public:
   Reader(const std::function<bool(std::string& line)>& lines, const std::string& name, const TableOptions& options)
-      : options_(options), records_(lines, name) {
+      : options_(options), records_(lines, name, {.delimiter = options.delimiter, .numbers = true}), numbers_(options.decimal) {
     table_.name = name;
-    records_.set_delimiter(options.delimiter);
   }
 
   SeriesTable read() {
     std::vector<std::string> cells;
-    read_header();
+    read_header(cells);
     bool first = true;
-    for (; records_.next(cells); first = false) {
+    for (bool more = !cells.empty() || records_.next(cells); more; more = records_.next(cells), first = false) {
       ++row_;
       if (cells.size() != columns_.all)
         fail(table_.name, "{} has {} cells, but the header has {} columns (delimiter '{}')", place(), cells.size(), columns_.all,
-             records_.delimiter() == '\t' ? std::string("tab") : std::string(1, records_.delimiter()));
+             records_.delimiter_name());
       if (first) choose_columns(cells);
-      if (columns_.date) read_date(cells[*columns_.date]);
+      if (columns_.date) dates_->add(cells[*columns_.date], [this] { return place(); });
       for (const std::size_t i : columns_.channels) read_value(header_[i], cells[i]);
     }
     if (row_ == 0) fail(table_.name, "there are no rows below the header");
-    read_compact_dates();
+    numbers_.check(table_.name);
+    if (dates_) dates_->finish(table_.dates, table_.format);
     table_.missing = std::count_if(table_.values.begin(), table_.values.end(), [](double v) { return std::isnan(v); });
     return std::move(table_);
   }
@@ -102,14 +151,31 @@ class Reader {
  private:
   std::string place() const { return fmt::format("row {} (line {})", row_, records_.line()); }
 
-  void read_header() {
+  // The names of the columns. A first row that has none is left in `cells`.
+  void read_header(std::vector<std::string>& cells) {
     if (!records_.next(header_)) fail(table_.name, "the file is empty: expected a row of column names");
-    if (std::all_of(header_.begin(), header_.end(), [](const std::string& cell) { return number_in(cell).has_value(); }))
-      fail(table_.name, "the first row has numbers ('{}' …): expected the names of the columns there", shown(header_.front()));
+    const auto is_number = [&](const std::string& cell) { return Numbers(options_.decimal).read(cell, [] { return ""; }).has_value(); };
+    bool named = options_.header != Header::no;
+    if (options_.header == Header::automatic) {
+      if (std::all_of(header_.begin(), header_.end(), is_number))
+        fail(table_.name,
+             "the first row has numbers ('{}' …): expected the names of the columns there; give --header yes if they are the names, "
+             "--header no if there are none",
+             shown(header_.front()));
+      named = !is_a_date(header_.front()) || header_.size() < 2 || !std::all_of(header_.begin() + 1, header_.end(), is_number);
+    }
+    columns_.all = header_.size();
+    if (!named) {
+      cells = header_;
+      for (std::size_t i = 0; i < header_.size(); ++i) header_[i] = fmt::format("column{}", i + 1);
+      if (options_.date_column.empty())
+        if (const auto date = std::find_if(cells.begin(), cells.end(), [&](const std::string& c) { return is_a_date(c); });
+            date != cells.end())
+          header_[static_cast<std::size_t>(date - cells.begin())] = "date";
+    }
     std::set<std::string> seen;
     for (const std::string& name : header_)
       if (!name.empty() && !seen.insert(name).second) fail(table_.name, "two columns are called '{}': give each a name of its own", name);
-    columns_.all = header_.size();
   }
 
   std::size_t column(const std::string& name, std::string_view what) const {
@@ -127,10 +193,7 @@ class Reader {
     } else if (!options_.usual_date_column.empty() && known != header_.end()) {
       columns_.date = static_cast<std::size_t>(known - header_.begin());
     } else {
-      const auto date = std::find_if(cells.begin(), cells.end(), [](const std::string& cell) {
-        DateFormat format;
-        return parse_date(cell, format) && !format.integer;
-      });
+      const auto date = std::find_if(cells.begin(), cells.end(), [&](const std::string& cell) { return is_a_date(cell); });
       constexpr std::string_view usual[] = {"date", "datetime", "timestamp", "time", "year"};
       if (date != cells.end()) columns_.date = static_cast<std::size_t>(date - cells.begin());
       else if (std::any_of(std::begin(usual), std::end(usual), [&](auto name) { return same_ignoring_case(header_.front(), name); }))
@@ -151,7 +214,12 @@ class Reader {
       for (std::size_t i = 0; i < header_.size(); ++i)
         if (i != columns_.date) columns_.channels.push_back(i);
     if (columns_.channels.empty()) fail(table_.name, "there is no numeric column: the only one, '{}', holds the dates", header_.front());
-    if (columns_.date) table_.date_column = header_[*columns_.date];
+    if (columns_.date) {
+      table_.date_column = header_[*columns_.date];
+      dates_.emplace(table_.name, table_.date_column, options_.date_format);
+    } else if (!options_.date_format.empty()) {
+      fail(table_.name, "--date-format is '{}', but the first row has no such date: '{}'", options_.date_format, fmt::join(cells, "', '"));
+    }
     for (const std::size_t i : columns_.channels) {
       if (header_[i].empty())
         fail(table_.name, "column {} has no name in the header: give it one, or name the columns to use (--channels)", i + 1);
@@ -159,44 +227,24 @@ class Reader {
     }
   }
 
-  void read_date(const std::string& cell) {
+  // A date by itself, which a plain integer is not.
+  bool is_a_date(const std::string& cell) const {
     DateFormat format;
-    const auto date = parse_date(cell, format);
-    if (!date) fail(table_.name, "{}, column '{}': '{}' is no date; expected {}", place(), table_.date_column, shown(cell), date_forms);
-    if (table_.dates.empty()) table_.format = format;
-    else if (format.integer != table_.format.integer || format.date_parts != table_.format.date_parts)
-      fail(table_.name, "{}, column '{}': '{}' is written in another way than the dates before it", place(), table_.date_column,
-           shown(cell));
-    else if (format.time_parts > 0 && table_.format.time_parts > 0 && !same_zone(format, table_.format))
-      fail(table_.name, "{}, column '{}': '{}' has another offset from UTC than the rows before it, such as '{}'; give all times in one",
-           place(), table_.date_column, shown(cell), write_date(table_.dates.back(), table_.format));
-    else if (*date <= table_.dates.back())
-      fail(table_.name,
-           "{}, column '{}': '{}' is not after '{}' in the row before; dates must increase: sort the rows, and keep one of each", place(),
-           table_.date_column, shown(cell), write_date(table_.dates.back(), table_.format));
-    // Dates with and without a time of day: written with it.
-    else if (format.time_parts > table_.format.time_parts) table_.format = format;
-    table_.dates.push_back(*date);
-  }
-
-  // Integers that are all dates such as 20240229 are dates.
-  void read_compact_dates() {
-    if (!table_.format.integer ||
-        !std::all_of(table_.dates.begin(), table_.dates.end(), [](std::int64_t d) { return compact_date(d).has_value(); }))
-      return;
-    for (std::int64_t& date : table_.dates) date = *compact_date(date);
-    table_.format = {.compact = true};
+    if (options_.date_format.empty()) return is_date(cell);
+    return parse_date(cell, options_.date_format, format).has_value();
   }
 
   void read_value(const std::string& column_name, const std::string& cell) {
-    const auto value = number_in(cell);
+    const auto value = numbers_.read(cell, [&] { return fmt::format("{}, column '{}'", place(), column_name); });
     if (!value) fail(table_.name, "{}, column '{}': '{}' is no number{}", place(), column_name, shown(cell), advice_for(cell, row_ == 1));
     table_.values.push_back(*value);
     if (table_.values.size() % table_.channels.size() == 0) lines_.push_back(records_.line());
   }
 
   const TableOptions& options_;
-  CsvRecords records_;
+  DelimitedReader records_;
+  Numbers numbers_;
+  std::optional<DateColumn> dates_;
   SeriesTable table_;
   std::vector<std::string> header_;
   Columns columns_;
@@ -301,7 +349,7 @@ std::string write_table(const SeriesTable& table, const std::vector<int>& decima
   for (const std::string& channel : table.channels) out += csv_cell(channel) + ",";
   out.back() = '\n';
   for (std::int64_t row = 0; row < table.rows(); ++row) {
-    if (!table.dates.empty()) out += table.date(row) + ",";
+    if (!table.dates.empty()) out += csv_cell(table.date(row)) + ",";
     for (std::int64_t c = 0; c < std::ssize(table.channels); ++c) {
       const int places = decimals.empty() ? -1 : decimals[static_cast<std::size_t>(c)];
       out += places < 0 ? fmt::format("{},", table.at(row, c)) : fmt::format("{:.{}f},", table.at(row, c), places);

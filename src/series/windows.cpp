@@ -48,7 +48,8 @@ Parts ett_parts(const SeriesTable& table, std::int64_t rows_an_hour) {
 // The first row that is not before this date.
 std::int64_t row_of(const SeriesTable& table, const std::string& text, const char* flag) {
   DateFormat format;
-  auto date = parse_date(text, format);
+  auto date = table.format.pattern.empty() ? std::nullopt : parse_date(text, table.format.pattern, format);
+  if (!date) date = parse_date(text, format);
   if (date && format.integer && table.format.compact) date = compact_date(*date), format = table.format;
   const bool other_zone = format.time_parts > 0 && table.format.time_parts > 0 && !same_zone(format, table.format);
   if (!date || format.integer != table.format.integer || other_zone)

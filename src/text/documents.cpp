@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "io/gzip_file.h"
 #include "text/characters.h"
+#include "text/text_file.h"
 #include "transformer/core/parallel.h"
 #include "transformer/text/lines.h"
 #include "transformer/text/utf8.h"
@@ -25,7 +25,7 @@ std::size_t last_line_of(std::string_view text) {
 
 // One open file: its bytes, or its lines.
 struct DocumentReader::Source {
-  std::optional<GzipFile> bytes;
+  std::optional<TextFile> bytes;
   std::optional<LineReader> lines;
   std::string buffer = {};  // bytes not yet given; or the line that was read too far
   bool begun = false, ended = false;
@@ -36,20 +36,15 @@ struct DocumentReader::Source {
   }
 
   void fill(std::size_t size) {
-    const std::size_t before = buffer.size();
-    buffer.resize(before + size);
-    const std::size_t got = bytes->read(buffer.data() + before, size, fmt::format("after {} bytes", before));
-    buffer.resize(before + got);
-    ended = got < size;
-    if (!begun && buffer.starts_with("\xEF\xBB\xBF")) buffer.erase(0, 3);
-    begun = true;
+    for (const std::size_t wanted = buffer.size() + size; !ended && buffer.size() < wanted;)
+      ended = !bytes->read(buffer, wanted - buffer.size(), fmt::format("after {} bytes", buffer.size()));
   }
 };
 
 DocumentReader::DocumentReader(std::vector<std::string> files, Documents kind, std::size_t part_bytes)
     : files_(std::move(files)), kind_(kind), part_bytes_(std::max<std::size_t>(part_bytes, 16)) {
   for (const std::string& file : files_)
-    if (file != "-") GzipFile{file};
+    if (file != "-") TextFile{file};
 }
 DocumentReader::~DocumentReader() = default;
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "io/gzip_file.h"
+#include "text/text_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
@@ -13,21 +13,23 @@ LineReader::LineReader(LineReader&&) noexcept = default;
 LineReader::~LineReader() = default;
 
 LineReader::LineReader(std::string path, std::size_t longest_line)
-    : path_(std::move(path)), file_(std::make_unique<GzipFile>(path_)), buffer_(std::size_t{1} << 16), longest_line_(longest_line) {}
+    : path_(std::move(path)), file_(std::make_unique<TextFile>(path_)), longest_line_(longest_line) {}
 
 bool LineReader::fill() {
   begin_ = 0;
-  end_ = file_->read(buffer_.data(), buffer_.size(), fmt::format("after line {}", number_));
-  return end_ > 0;
+  buffer_.clear();
+  while (buffer_.empty() && file_->read(buffer_, std::size_t{1} << 16, fmt::format("after line {}", number_))) {
+  }
+  return !buffer_.empty();
 }
 
 bool LineReader::next(std::string& line) {
   line.clear();
   bool found = false, complete = false;
-  while (!complete && (begin_ != end_ || fill())) {
+  while (!complete && (begin_ != buffer_.size() || fill())) {
     const char* at = buffer_.data() + begin_;
-    const auto* newline = static_cast<const char*>(std::memchr(at, '\n', end_ - begin_));
-    const std::size_t bytes = newline == nullptr ? end_ - begin_ : static_cast<std::size_t>(newline - at);
+    const auto* newline = static_cast<const char*>(std::memchr(at, '\n', buffer_.size() - begin_));
+    const std::size_t bytes = newline == nullptr ? buffer_.size() - begin_ : static_cast<std::size_t>(newline - at);
     if (line.size() + bytes > longest_line_)
       fail(file_->name(), "line {} is longer than {} bytes: is this a text file?", number_ + 1, longest_line_);
     line.append(at, bytes);
@@ -35,7 +37,7 @@ bool LineReader::next(std::string& line) {
     begin_ += bytes + (complete ? 1 : 0);
   }
   if (!found) return false;
-  if (number_++ == 0 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
+  ++number_;
   if (line.ends_with('\r')) line.pop_back();
   return true;
 }

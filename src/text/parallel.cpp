@@ -5,6 +5,7 @@
 
 #include "core/hash.h"
 #include "transformer/core/parallel.h"
+#include "transformer/io/delimited.h"
 
 namespace transformer {
 namespace {
@@ -49,15 +50,16 @@ PairSource read_pairs(const std::string& source, const std::string& target) {
 }
 
 PairSource read_tsv(const std::string& path) {
-  return [reader = std::make_shared<LineReader>(path)](std::string& source, std::string& target) {
-    if (!reader->next(source)) {
-      if (reader->number() == 0) fail(reader->path(), "the file is empty");
+  auto lines = std::make_shared<LineReader>(path);
+  const auto records = std::make_shared<DelimitedReader>([lines](std::string& line) { return lines->next(line); }, path,
+                                                         DelimitedOptions{.delimiter = delimiter_of(path)});
+  return [records, path, cells = std::vector<std::string>()](std::string& source, std::string& target) mutable {
+    if (!records->next(cells)) {
+      if (records->line() == 0) fail(path, "the file is empty");
       return false;
     }
-    const std::size_t tab = source.find('\t');
-    if (tab == std::string::npos) fail(reader->path(), "line {} has no tab between source and target", reader->number());
-    target.assign(source, tab + 1, source.find('\t', tab + 1) - (tab + 1));
-    source.resize(tab);
+    if (cells.size() < 2) fail(path, "line {} has no {} between source and target", records->line(), records->delimiter_name());
+    source = std::move(cells[0]), target = std::move(cells[1]);
     return true;
   };
 }

@@ -50,7 +50,7 @@ TEST_F(Labels, PairsAreLinesWithATab) {
   EXPECT_EQ(object.at("second"), "second");
   const CommandResult bad = run("classify bert-cls --pairs --chunk-lines 1", "a\tb\nno tab\n");
   EXPECT_EQ(bad.code, 1);
-  expect_parts(bad.err, {"text 2 has 0 tabs"});
+  expect_parts(bad.err, {"line 2 has 1 column"});
   expect_usage("classify bert-cls --pairs --image x.png", "--pairs");
 }
 

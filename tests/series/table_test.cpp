@@ -118,17 +118,16 @@ TEST(Table, ChannelsAreChosenByName) {
 TEST(Table, WhatCannotBeReadIsNamed) {
   expect_refusal("", {"x.csv", "empty"});
   expect_refusal("date,a\n", {"no rows"});
-  expect_refusal("1,2\n3,4\n", {"names of the columns"});
+  expect_refusal("1,2\n3,4\n", {"names of the columns", "--header yes", "--header no"});
   expect_refusal("date,a,a\n2024-01-01,1,2\n", {"two columns are called 'a'"});
   expect_refusal("date\n2024-01-01\n", {"no numeric column"});
   expect_refusal("date,\n2024-01-01,1\n", {"column 2 has no name"});
   expect_refusal(",date,a\n0,2024-01-01,1\n", {"column 1 has no name", "--channels"});  // as pandas writes rows that are numbered
-  for (const char* cell : {"\"1,5\"", "\"1,000.5\"", "1.000.000", "1 000", "-1'000"})
-    expect_refusal(fmt::format("date,a\n2024-01-01,{}\n", cell), {"row 1 (line 2)", "column 'a'", "no decimal comma", "1234.5"});
-  expect_refusal("date;a\n2024-01-01;1\n2024-01-02;0,33\n", {"row 2", "'0,33' is no number", "no decimal comma"});
-  for (const char* cell : {"01/31/2020", "31.01.2020", "31-Jan-20", "2020-1-5"})
-    expect_refusal(fmt::format("day,a\n{},1\n", cell), {"row 1 (line 2)", "column 'day'", "YYYY-MM-DD", "YYYYMMDD"});
-  expect_refusal("date,a\n01/31/2020,1\n", {"'01/31/2020' is no date", "YYYY-MM-DD"});
+  for (const char* cell : {"\"1,000.5\"", "\"1,000,000\"", "1.000.000", "1 000", "-1'000"})
+    expect_refusal(fmt::format("date,a\n2024-01-01,{}\n", cell), {"row 1 (line 2)", "column 'a'", "nothing between thousands", "1234.5"});
+  for (const char* cell : {"01/31/20", "31.01.20", "31-Jan-20"})
+    expect_refusal(fmt::format("day,a\n{},1\n", cell), {"row 1 (line 2)", "column 'day'", "YYYY-MM-DD", "YYYYMMDD", "--date-format"});
+  expect_refusal("date,a\n01/31/20,1\n", {"'01/31/20' is no date", "YYYY-MM-DD", "--date-format"});
   for (const std::string_view text : {std::string_view("\xFF\xFE"
                                                        "d\0,\0a\0\n\0",
                                                        10),
@@ -160,6 +159,78 @@ TEST(Table, MissingValuesByPolicy) {
   EXPECT_EQ(table_of("a,b\n,1\n2,2\n", {.missing = Missing::interpolate}).values, (Values{2, 1, 2, 2}));
   expect_refusal("date,a\n2024-01-01,\n", {"'a' has no values at all"}, {.missing = Missing::interpolate});
   expect_refusal("date,a\n2024-01-01,\n", {"none is left"}, {.missing = Missing::drop});
+}
+
+TEST(Table, DatesAsPeopleWriteThem) {
+  const auto first_and_next = [](const std::string& a, const std::string& b, const TableOptions& options = {}) {
+    const SeriesTable t = table_of(fmt::format("day;x\n{};1\n{};2\n", a, b), options);
+    return fmt::format("{} {} {}", write_date(t.dates[0], {}), describe(t.step(), t.format),
+                       write_date(advance(t.dates.back(), t.step(), 1), t.format));
+  };
+  EXPECT_EQ(first_and_next("01/12/2024", "01/13/2024"), "2024-01-12 1 day 01/14/2024");
+  EXPECT_EQ(first_and_next("12/01/2024", "13/01/2024"), "2024-01-12 1 day 14/01/2024");
+  EXPECT_EQ(first_and_next("1/30/2024 9:00", "1/30/2024 10:00"), "2024-01-30 1 hour 1/30/2024 11:00");
+  EXPECT_EQ(first_and_next("31.01.2024", "29.02.2024"), "2024-01-31 1 month 31.03.2024");
+  EXPECT_EQ(first_and_next("2023년 12월 31일", "2024년 1월 1일"), "2023-12-31 1 day 2024년 1월 2일");
+  EXPECT_EQ(first_and_next("2023년 12월", "2024년 01월"), "2023-12-01 1 month 2024년 02월");
+  EXPECT_EQ(first_and_next("2023. 1. 1.", "2023. 1. 2."), "2023-01-01 1 day 2023. 1. 3.");
+  EXPECT_EQ(first_and_next("2023-9-30", "2023-10-01"), "2023-09-30 1 day 2023-10-2");
+  EXPECT_EQ(first_and_next("2023-10-10", "2024-1-10"), "2023-10-10 3 months 2024-4-10");
+  EXPECT_EQ(first_and_next("31-Jan-2024", "01-Feb-2024"), "2024-01-31 1 day 02-Feb-2024");
+  EXPECT_EQ(first_and_next("Dec 31, 2023", "Jan 1, 2024"), "2023-12-31 1 day Jan 2, 2024");
+  // Both orders are dates, but only one of them goes on in time.
+  EXPECT_EQ(first_and_next("31/12/2023", "01/01/2024"), "2023-12-31 1 day 02/01/2024");
+  EXPECT_EQ(first_and_next("05/02/2024", "04/03/2024"), "2024-02-05 28 days 01/04/2024");
+  // As the user says.
+  EXPECT_EQ(first_and_next("01/02/2024", "01/03/2024", {.date_format = "%d/%m/%Y"}), "2024-02-01 1 month 01/04/2024");
+  EXPECT_EQ(first_and_next("31-Jan-24 11:30 PM", "1-Feb-24 12:30 AM", {.date_format = "%d-%b-%y %I:%M %p"}),
+            "2024-01-31 1 hour 1-Feb-24 1:30 AM");
+  EXPECT_EQ(first_and_next("2024-01-01T00:00:00.000+0900", "2024-01-01T01:00:00.000+0900", {.date_format = "%FT%T.%f%z"}),
+            "2024-01-01 1 hour 2024-01-01T02:00:00.000+0900");
+  EXPECT_EQ(first_and_next("2024-365", "2024-366", {.date_format = "%Y-%j"}), "2024-12-30 1 day 2025-001");
+  const std::string written = "date,a\n\"Mon, Jan 01, 2024\",1\n\"Tue, Jan 02, 2024\",2\n";
+  EXPECT_EQ(write_table(table_of(written, {.date_format = "%a, %b %d, %Y"})), written);
+}
+
+TEST(Table, DatesThatMayBeReadInTwoWays) {
+  expect_refusal("d,a\n01/02/2024,1\n01/03/2024,2\n",
+                 {"column 'd'", "'01/02/2024'", "2 ways", "--date-format %m/%d/%Y", "--date-format %d/%m/%Y"});
+  expect_refusal("d,a\n01/13/2024,1\n13/02/2024,2\n", {"row 2 (line 3)", "'13/02/2024'", "another way"});
+  expect_refusal("d,a\n01/13/2024,1\n01/12/2024,2\n", {"row 2 (line 3)", "is not after '01/13/2024'"});
+  expect_refusal("d,a\n31.02.2024,1\n", {"'31.02.2024' is no", "--date-format"});
+  expect_refusal("d,a\n2024-01-01,1\n", {"--date-format", "no such date"}, {.date_format = "%d.%m.%Y"});
+  expect_refusal("d,a\n2024-01-01,1\n2024.01.02,1\n", {"row 2", "as --date-format says"}, {.date_format = "%Y-%m-%d"});
+  expect_refusal("d,a\n2024-01-01,1\n", {"--date-format", "%Q", "%Y"}, {.date_column = "d", .date_format = "%Y-%Q"});
+  expect_refusal("d,a\n2024-01-01,1\n", {"--date-format", "no year"}, {.date_column = "d", .date_format = "%d.%m."});
+}
+
+TEST(Table, DecimalCommas) {
+  EXPECT_EQ(table_of("date;a;b\n2024-01-01;1,5;-2\n2024-01-02;0,333;1234,5\n").values, (Values{1.5, -2, 0.333, 1234.5}));
+  EXPECT_EQ(table_of("date\ta\n2024-01-01\t1,5e3\n").values, (Values{1500}));
+  EXPECT_EQ(table_of("date,a\n2024-01-01,\"1,5\"\n").values, (Values{1.5}));
+  EXPECT_EQ(table_of("a;b\n1,234;5\n", {.decimal = Decimal::comma}).values, (Values{1.234, 5}));
+  EXPECT_EQ(table_of("a;b\n1.234;5\n").values, (Values{1.234, 5}));
+  // Thousands are not taken for decimals, whatever stands in other cells.
+  expect_refusal("a;b\n5;1,234\n6;2,345\n", {"'1,234' in row 1 (line 2), column 'b'", "--decimal ,"});
+  expect_refusal("a;b\n1,234;5.5\n", {"'1,234' in row 1", "'5.5' in row 1"});
+  expect_refusal("a;b\n1,5;5.5\n", {"'1,5' in row 1", "'5.5' in row 1"});
+  expect_refusal("a;b\n1,5;5\n", {"'1,5' is no number"}, {.decimal = Decimal::point});
+  expect_refusal("a;b\n1.5;5\n", {"'1.5' is no number", "--decimal"}, {.decimal = Decimal::comma});
+}
+
+TEST(Table, TablesWithoutNames) {
+  const SeriesTable t = table_of("2024-01-01,1,2\n2024-01-02,3,4\n");
+  EXPECT_EQ(t.date_column, "date");
+  EXPECT_EQ(t.channels, (Names{"column2", "column3"}));
+  EXPECT_EQ(t.values, (Values{1, 2, 3, 4}));
+  EXPECT_EQ(table_of("2024-01-01;1,5\n2024-01-02;2,5\n").values, (Values{1.5, 2.5}));
+  EXPECT_EQ(table_of("1,2\n3,4\n", {.header = Header::no}).channels, (Names{"column1", "column2"}));
+  EXPECT_EQ(table_of("1,2\n3,4\n", {.header = Header::no}).values, (Values{1, 2, 3, 4}));
+  EXPECT_EQ(table_of("1,2\n3,4\n", {.channels = {"column2"}, .date_column = "column1", .header = Header::no}).values, (Values{2, 4}));
+  EXPECT_EQ(table_of("0,1\n3,4\n", {.header = Header::yes}).channels, (Names{"0", "1"}));
+  EXPECT_EQ(table_of("2024-01-01,1\n2024-01-02,3\n", {.header = Header::yes}).channels, (Names{"1"}));
+  EXPECT_EQ(table_of("date,0,1\n2024-01-01,1,2\n").channels, (Names{"0", "1"}));
+  expect_refusal("a,b\n1,2\n", {"'a' is no number"}, {.header = Header::no});
 }
 
 }  // namespace transformer::test

@@ -25,8 +25,8 @@ TEST(Labelled, TabSeparatedColumns) {
   const std::string file = folder.write("b.tsv", "id\tlabel\ttext\n7\tpos\tfine\n");
   EXPECT_EQ(rows(file), Rows({"2|fine||pos"}));
   EXPECT_EQ(rows(file, {.text_column = "id", .label_column = "2"}), Rows({"2|7||pos"}));
-  EXPECT_EQ(rows(file, {.text_column = "3", .label_column = "2", .header = false}), Rows({"1|text||label", "2|fine||pos"}));
-  EXPECT_EQ(rows(folder.write("c.tsv", "what\tkind\nfine\tpos\n"), {.header = true}), Rows({"2|fine||pos"}));
+  EXPECT_EQ(rows(file, {.text_column = "3", .label_column = "2", .header = Header::no}), Rows({"1|text||label", "2|fine||pos"}));
+  EXPECT_EQ(rows(folder.write("c.tsv", "what\tkind\nfine\tpos\n"), {.header = Header::yes}), Rows({"2|fine||pos"}));
 }
 
 // SST-2 has the columns "sentence" and "label"; a class may be called "label", but then other lines have it.
@@ -39,7 +39,45 @@ TEST(Labelled, HeadersThatNobodyAnnounced) {
             Rows({"2|fine||1"}));
   EXPECT_EQ(rows(folder.write("e.tsv", "stick it on\tlabel\nfine\tother\nglue\tlabel\n")),
             Rows({"1|stick it on||label", "2|fine||other", "3|glue||label"}));
-  EXPECT_EQ(rows(folder.write("f.tsv", "review\tlabel\nfine\t1\n"), {.header = false}), Rows({"1|review||label", "2|fine||1"}));
+  EXPECT_EQ(rows(folder.write("f.tsv", "review\tlabel\nfine\t1\n"), {.header = Header::no}), Rows({"1|review||label", "2|fine||1"}));
+}
+
+// As pandas, Excel and Python's csv write them.
+TEST(Labelled, CommaSeparatedColumns) {
+  const TextFolder folder;
+  EXPECT_EQ(rows(folder.write("a.csv", "text,label\r\n\"good, and \"\"new\"\"\",pos\r\n\"two\nlines\",neg\r\n")),
+            Rows({"2|good, and \"new\"||pos", "3|two\nlines||neg"}));
+  EXPECT_EQ(rows(folder.write("b.csv", "\xEF\xBB\xBFtext;label\r\nna, ja;pos\r\n\"a;b\";neg\r\n")), Rows({"2|na, ja||pos", "3|a;b||neg"}));
+  EXPECT_EQ(rows(folder.write_gzip("c.csv.gz", ",sentence,label\n0,fine,1\n1,bad,0\n")), Rows({"2|fine||1", "3|bad||0"}));
+  EXPECT_EQ(rows(folder.write("d.csv", "label,text\npos,\"a, b\"\nneg,c\n")), Rows({"2|a, b||pos", "3|c||neg"}));
+  EXPECT_EQ(rows(folder.write("e.csv", "a,pos\nb,neg\nc,pos\n")), Rows({"1|a||pos", "2|b||neg", "3|c||pos"}));
+  EXPECT_EQ(rows(folder.write("f.txt", "a|pos\nb|neg\nc|pos\n"), {.delimiter = "|"}), Rows({"1|a||pos", "2|b||neg", "3|c||pos"}));
+  EXPECT_EQ(rows(folder.write("g.tsv", "\"text\"\t\"label\"\n\"a \"\"b\"\"\"\t\"x\"\n\"c\td\"\t\"y\"\n")),
+            Rows({"2|a \"b\"||x", "3|c\td||y"}));
+  EXPECT_EQ(rows(folder.write("h.tsv", "\"Oh\tneg\nhe said \"go\"\tpos\n")), Rows({"1|\"Oh||neg", "2|he said \"go\"||pos"}));
+  EXPECT_EQ(rows(folder.write("i.csv", std::string_view("\xFF\xFEt\0e\0x\0t\0,\0l\0a\0b\0e\0l\0\n\0\x5C\xD5,\0y\0\n\0", 32))),
+            Rows({"2|한||y"}));
+}
+
+TEST(Labelled, HeadersWithOtherNames) {
+  const TextFolder folder;
+  // Usual names, in any order and case.
+  EXPECT_EQ(rows(folder.write("a.tsv", "Sentiment\tReview\npos\tfine\nneg\tbad\n")), Rows({"2|fine||pos", "3|bad||neg"}));
+  EXPECT_EQ(rows(folder.write("b.tsv", "what\tcategory\nfine\tpos\n")), Rows({"2|fine||pos"}));
+  EXPECT_EQ(rows(folder.write("c.csv", ",Review,Stars\n0,fine,good\n1,bad,poor\n")), Rows({"2|fine||good", "3|bad||poor"}));
+  // Other names: words that are no class of another row, in a file whose kind has a header.
+  EXPECT_EQ(rows(folder.write("d.csv", "Aussage,Stimmung\n\"gut, ja\",pos\nschlecht,neg\n")), Rows({"2|gut, ja||pos", "3|schlecht||neg"}));
+  EXPECT_EQ(rows(folder.write("e.csv", "fine film,pos\nbad,neg\n")), Rows({"1|fine film||pos", "2|bad||neg"}));
+  // Numbers, as pandas names columns that have no name; but not where texts are numbers.
+  EXPECT_EQ(rows(folder.write("f.csv", "0,1\nfine,1\nbad,0\n")), Rows({"2|fine||1", "3|bad||0"}));
+  EXPECT_EQ(rows(folder.write("g.tsv", "0\t1\n7\t1\n8\t0\n")), Rows({"1|0||1", "2|7||1", "3|8||0"}));
+  // In doubt the user is asked.
+  std::string text = "Aussage\tStimmung\n";
+  for (int i = 0; i < 6; ++i) text += "gut\tpos\nschlecht\tneg\n";
+  const std::string file = folder.write("h.tsv", text);
+  test::expect_error([&] { rows(file); }, {"h.tsv", "line 1", "'Stimmung'", "--header yes", "--header no"});
+  EXPECT_EQ(rows(file, {.header = Header::yes}).size(), 12u);
+  EXPECT_EQ(rows(file, {.header = Header::no}).size(), 13u);
 }
 
 TEST(Labelled, EmptyLinesAtTheEndArePassedOver) {
@@ -80,8 +118,11 @@ TEST(Labelled, WhatIsWrongIsNamedWithItsLine) {
   refused("a.jsonl", "{\"text\": \"a\", \"label\": \"b\\nc\"}", {"line 1", "\"b\\nc\"", "a tab or a line end"});
   refused("a.jsonl", "{\"text\": \"a\", \"label\": \"b\\tc\"}", {"line 1", "a tab or a line end"});
   refused("a.tsv", "x\ty\n", {"no column 0"}, {.text_column = "0"});
-  refused("a.tsv", "x\ty\n", {"has no header"}, {.text_column = "words", .header = false});
-  refused("a.csv", "x,y\n", {"tabs"});
+  refused("a.tsv", "x\ty\n", {"has no header"}, {.text_column = "words", .header = Header::no});
+  refused("a.txt", "x,y\nz,w\n", {"line 1 has 1 column", "separated by tabs", "--delimiter"});
+  refused("a.csv", "text,label\nx,\"y\n", {"line 2", "does not end"});
+  refused("a.csv", "text,label\n\"a\nb\",y\nc\n", {"line 4 has 1 column", "','"});
+  refused("a.csv", std::string("t\0e\0x\0t\0,\0", 10), {"UTF-16", "UTF-8"});
   refused("a.jsonl", "{\"text\": \"a\", \"label\": \"b\"}\n{\"text\": \n", {"line 2"});
   refused("a.jsonl", "{\"text\": \"a\", \"lable\": \"b\"}", {"line 1 has no key 'label'", "did you mean 'lable'"});
   refused("a.jsonl", "{\"text\": 3, \"label\": \"b\"}", {"line 1: 'text' is number"});

@@ -22,7 +22,33 @@ TEST(Lines, AsGetline) {
   EXPECT_EQ(lines("a\r\n\r\nb\r\r\nc\rd\r"), Lines({"a", "", "b\r", "c\rd"})) << "only the \\r of a line's end goes";
   EXPECT_EQ(lines(std::string_view("a\0b\n\0\n", 6)), Lines({std::string("a\0b", 3), std::string(1, '\0')}));
   EXPECT_EQ(lines("\xEF\xBB\xBFmark\n\xEF\xBB\xBFnot one"), Lines({"mark", "\xEF\xBB\xBFnot one"}));
-  EXPECT_EQ(lines("\xFF\xFE\n\xC3"), Lines({"\xFF\xFE", "\xC3"})) << "bytes are handed on as they are";
+  EXPECT_EQ(lines("x\xFF\xFE\n\xC3"), Lines({"x\xFF\xFE", "\xC3"})) << "bytes are handed on as they are";
+}
+
+// What Windows calls Unicode text, and pandas writes with encoding="utf-16".
+TEST(Lines, Utf16WithItsMark) {
+  const TextFolder folder;
+  const auto encoded = [](std::u16string_view text, bool big) {
+    std::string out;
+    for (const char16_t c : text) {
+      const auto high = static_cast<char>(c >> 8), low = static_cast<char>(c & 0xFF);
+      out += big ? high : low;
+      out += big ? low : high;
+    }
+    return out;
+  };
+  const auto lines = [&](std::string_view bytes) { return all_lines(read_lines({folder.write("text", bytes)})); };
+  for (const bool big : {false, true}) {
+    EXPECT_EQ(lines(encoded(u"\uFEFF한국어\tpos\r\n\U0001F600é\n", big)), Lines({"한국어\tpos", "\U0001F600é"}));
+    EXPECT_EQ(all_lines(read_lines({folder.write_gzip("packed", encoded(u"\uFEFFa\nb", big))})), Lines({"a", "b"}));
+    EXPECT_EQ(lines(encoded(u"\uFEFF", big)), Lines());
+    // Characters of two units wherever a block of the file ends.
+    std::u16string wide = u"\uFEFF";
+    std::string same;
+    for (int i = 0; i < 40'000; ++i) wide += i % 3 == 0 ? u"x" : u"\U0001F600", same += i % 3 == 0 ? "x" : "\U0001F600";
+    EXPECT_EQ(lines(encoded(wide, big)), Lines({same}));
+    EXPECT_EQ(lines(encoded(u"\uFEFF", big) + encoded({u"a\xD800z\xDC00\xD800", 5}, big) + "!"), Lines({"a\uFFFDz\uFFFD\uFFFD\uFFFD"}));
+  }
 }
 
 TEST(Lines, LongLinesAndManyOfThem) {

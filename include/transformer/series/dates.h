@@ -14,8 +14,8 @@
 
 namespace transformer {
 
-// How a date is written: 2016-07-01, 2016/07/01, 2016-07, 20160701, 2016-07-01 00:00, 2016-07-01T00:00:00.000Z …, or a plain integer
-// that counts.
+// How a date is written: 2016-07-01, 2016/07/01, 2016-07, 20160701, 2016-07-01 00:00, 2016-07-01T00:00:00.000Z …, a plain integer
+// that counts, or as a pattern says.
 struct DateFormat {
   bool integer = false;
   bool compact = false;   // 20160701
@@ -25,18 +25,30 @@ struct DateFormat {
   int time_parts = 0;     // of the time of day: 0 none, 2 hours and minutes, 3 and seconds
   int fraction = 0;       // zeros behind the seconds
   std::string zone = {};  // behind the time of day: Z, or an offset from UTC such as +09:00
+  // Not empty: the date in strptime's letters, %d.%m.%Y; the four fields of the time of day hold where it has none itself.
+  std::string pattern = {};
+  bool padded = true;  // with a pattern: months, days and hours have two digits
 
   bool operator==(const DateFormat&) const = default;
 };
 
 // For messages.
 inline constexpr std::string_view date_forms =
-    "YYYY-MM-DD or YYYY/MM/DD, with or without a time HH:MM[:SS], which Z or an offset such as +09:00 may follow, YYYY-MM, YYYYMMDD, or "
-    "an integer";
+    "YYYY-MM-DD, YYYY/MM/DD, MM/DD/YYYY, DD/MM/YYYY, DD.MM.YYYY, 2024년 1월 31일 or 31-Jan-2024, with or without a time HH:MM[:SS], which "
+    "Z "
+    "or an offset such as +09:00 may follow, YYYY-MM, YYYYMMDD, or an integer; --date-format says any other form in strptime's letters, "
+    "such as %d/%m/%y";
+
+// The patterns that are known without being told. A text may fit several: 01/02/2024.
+std::span<const std::string_view> usual_date_patterns();
 
 // Seconds since 1970-01-01 by the clock of its zone, or the integer itself; nothing when the text is no date. `format` is set to how it
 // is written. 20240229 is an integer here: whether it is a date is known when all of a column are seen.
 std::optional<std::int64_t> parse_date(std::string_view text, DateFormat& format);
+// As a pattern of strptime's letters says; a time of day may follow where it has none. Month and day need no zeros in front.
+std::optional<std::int64_t> parse_date(std::string_view text, std::string_view pattern, DateFormat& format);
+// Error, which names `flag`, for a pattern that has other letters, or none for the year.
+void check_date_pattern(std::string_view pattern, std::string_view flag);
 // The date that an integer such as 20240229 says; nothing when there is none.
 std::optional<std::int64_t> compact_date(std::int64_t digits);
 // Whether both have the same offset from UTC; none counts as UTC itself.

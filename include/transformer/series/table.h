@@ -1,5 +1,5 @@
 #pragma once
-// A table of numbers over time, from CSV: a row of names, a date column, any number of numeric channels.
+// A table of numbers over time, from CSV (io/delimited.h): a row of names, a date column, any number of numeric channels.
 //
 //   LineReader file("ETTh1.csv");                                       // text/lines.h; read_csv of generate/forecaster.h does this
 //   SeriesTable table = read_table([&](std::string& line) { return file.next(line); }, "ETTh1.csv");
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "transformer/io/config.h"
+#include "transformer/io/delimited.h"
 #include "transformer/series/dates.h"
 
 namespace transformer {
@@ -27,17 +27,33 @@ inline EnumNames<Missing> names(Missing) {
   return {{Missing::refuse, "refuse"}, {Missing::drop, "drop"}, {Missing::interpolate, "interpolate"}};
 }
 
+// What stands before the decimals.
+enum class Decimal : std::uint8_t {
+  automatic,  // a point; or a comma where no number has a point, and it cannot stand between thousands in all of them
+  point,
+  comma,
+};
+inline EnumNames<Decimal> names(Decimal) { return {{Decimal::automatic, "auto"}, {Decimal::point, "."}, {Decimal::comma, ","}}; }
+
 struct TableOptions {
   std::vector<std::string> channels = {};  // columns to read, in this order; "a,b" is two. Empty: all but the date
   std::string date_column = {};            // empty: the first column of dates, or of integers where it is first and called date, time, …
   std::string usual_date_column = {};      // without date_column: this one, where there is a column of this name
-  std::string delimiter = "auto";          // one character, or "tab"; auto: , ; or tab, whichever the first row has most of
+  std::string date_format = {};            // strptime's letters; empty: found by what all dates of the column are
+  std::string delimiter = "auto";          // one character, or "tab"; auto: what fits
+  // No names: column1, column2 …, and date. automatic: the first row has the names, but where it begins with a date and goes on with
+  // numbers; an Error where it has nothing but numbers.
+  Header header = Header::automatic;
+  Decimal decimal = Decimal::automatic;
   Missing missing = Missing::refuse;
 
   static void visit(auto& self, auto&& field) {
     field("channels", self.channels, "columns to use, in this order (none: all numeric ones)");
     field("date_column", self.date_column, "column of the dates (empty: the first that has dates)");
+    field("date_format", self.date_format, "how dates are written, in strptime's letters, such as %d/%m/%Y (empty: found by itself)");
     field("delimiter", self.delimiter, "between the cells of a row: auto, tab, or a character such as ;");
+    field("header", self.header, "whether the first row has the names of the columns; without them they are column1, column2 …");
+    field("decimal", self.decimal, "what stands before the decimals: a point or a comma (auto: found by all numbers)");
     field("missing", self.missing, "empty, NaN, NA or null cells: an error, their rows left out, or filled from the neighbours");
   }
 };
