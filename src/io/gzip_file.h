@@ -12,10 +12,11 @@ namespace transformer {
 class GzipFile {
  public:
   explicit GzipFile(const std::string& path);  // "-": standard input. Error names what cannot be opened
+  virtual ~GzipFile() = default;
 
   // Up to `size` bytes; none at the end of the file. Error when the data are cut off or damaged, once what stands before that was
   // given; `position`, such as "after line 3", says where.
-  std::size_t read(void* to, std::size_t size, const std::string& position);
+  virtual std::size_t read(void* to, std::size_t size, const std::string& position);
   const std::string& name() const { return name_; }
 
  private:

@@ -36,8 +36,13 @@ struct DocumentReader::Source {
   }
 
   void fill(std::size_t size) {
-    for (const std::size_t wanted = buffer.size() + size; !ended && buffer.size() < wanted;)
-      ended = !bytes->read(buffer, wanted - buffer.size(), fmt::format("after {} bytes", buffer.size()));
+    for (const std::size_t wanted = buffer.size() + size; !ended && buffer.size() < wanted;) {
+      const std::size_t before = buffer.size();
+      buffer.resize(wanted);
+      const std::size_t got = bytes->read(buffer.data() + before, wanted - before, fmt::format("after {} bytes", before));
+      buffer.resize(before + got);
+      ended = got == 0;
+    }
   }
 };
 

@@ -13,23 +13,21 @@ LineReader::LineReader(LineReader&&) noexcept = default;
 LineReader::~LineReader() = default;
 
 LineReader::LineReader(std::string path, std::size_t longest_line)
-    : path_(std::move(path)), file_(std::make_unique<TextFile>(path_)), longest_line_(longest_line) {}
+    : path_(std::move(path)), file_(std::make_unique<TextFile>(path_)), buffer_(std::size_t{1} << 16), longest_line_(longest_line) {}
 
 bool LineReader::fill() {
   begin_ = 0;
-  buffer_.clear();
-  while (buffer_.empty() && file_->read(buffer_, std::size_t{1} << 16, fmt::format("after line {}", number_))) {
-  }
-  return !buffer_.empty();
+  end_ = file_->read(buffer_.data(), buffer_.size(), fmt::format("after line {}", number_));
+  return end_ > 0;
 }
 
 bool LineReader::next(std::string& line) {
   line.clear();
   bool found = false, complete = false;
-  while (!complete && (begin_ != buffer_.size() || fill())) {
+  while (!complete && (begin_ != end_ || fill())) {
     const char* at = buffer_.data() + begin_;
-    const auto* newline = static_cast<const char*>(std::memchr(at, '\n', buffer_.size() - begin_));
-    const std::size_t bytes = newline == nullptr ? buffer_.size() - begin_ : static_cast<std::size_t>(newline - at);
+    const auto* newline = static_cast<const char*>(std::memchr(at, '\n', end_ - begin_));
+    const std::size_t bytes = newline == nullptr ? end_ - begin_ : static_cast<std::size_t>(newline - at);
     if (line.size() + bytes > longest_line_)
       fail(file_->name(), "line {} is longer than {} bytes: is this a text file?", number_ + 1, longest_line_);
     line.append(at, bytes);

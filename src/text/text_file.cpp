@@ -1,31 +1,49 @@
 #include "text/text_file.h"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 #include "text/characters.h"
 
 namespace transformer {
 
-bool TextFile::read(std::string& to, std::size_t size, const std::string& position) {
-  const bool first = encoding_ == Encoding::unknown, decoded = !first && encoding_ != Encoding::utf8;
-  std::string& into = decoded ? bytes_ : to;
-  const std::size_t before = into.size();
-  into.resize(before + size);
-  const std::size_t got = file_.read(into.data() + before, size, position);
-  into.resize(before + got);
-  if (first) {
-    const auto begins_with = [&](std::string_view mark) { return to.compare(before, mark.size(), mark) == 0; };
-    encoding_ = begins_with("\xFF\xFE") ? Encoding::utf16_little : begins_with("\xFE\xFF") ? Encoding::utf16_big : Encoding::utf8;
-    if (encoding_ == Encoding::utf8) {
-      if (begins_with("\xEF\xBB\xBF")) to.erase(before, 3);
+std::size_t TextFile::read(void* to, std::size_t size, const std::string& position) {
+  constexpr std::size_t block = std::size_t{1} << 16;
+  if (encoding_ == Encoding::unknown) {
+    bytes_.resize(block);
+    bytes_.resize(GzipFile::read(bytes_.data(), block, position));
+    encoding_ = bytes_.starts_with("\xFF\xFE") ? Encoding::utf16_little
+        : bytes_.starts_with("\xFE\xFF")       ? Encoding::utf16_big
+                                               : Encoding::utf8;
+    if (encoding_ != Encoding::utf8) {
+      bytes_.erase(0, 2);
     } else {
-      bytes_ = to.substr(before + 2);
-      to.resize(before);
+      text_ = std::exchange(bytes_, {});
+      if (text_.starts_with("\xEF\xBB\xBF")) text_.erase(0, 3);
     }
   }
-  if (encoding_ != Encoding::utf8) decode(to, got == 0);
-  return got > 0;
+  if (encoding_ != Encoding::utf8) {
+    for (bool ended = false; text_.empty() && !ended;) {
+      decode(false);
+      const std::size_t before = bytes_.size();
+      bytes_.resize(before + block);
+      const std::size_t got = GzipFile::read(bytes_.data() + before, block, position);
+      bytes_.resize(before + got);
+      ended = got == 0;
+      if (ended) decode(true);
+    }
+  } else if (text_.empty()) {
+    return GzipFile::read(to, size, position);
+  }
+  const std::size_t given = std::min(size, text_.size());
+  std::memcpy(to, text_.data(), given);
+  text_.erase(0, given);
+  return given;
 }
 
-void TextFile::decode(std::string& to, bool ended) {
+void TextFile::decode(bool ended) {
+  std::string& to = text_;
   const std::size_t high = encoding_ == Encoding::utf16_big ? 0 : 1;
   const auto unit = [&](std::size_t at) {
     return static_cast<char32_t>(static_cast<unsigned char>(bytes_[at + high]) << 8 | static_cast<unsigned char>(bytes_[at + 1 - high]));

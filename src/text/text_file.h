@@ -1,28 +1,25 @@
 #pragma once
-// The bytes of a text file as UTF-8, one after the other: plain, gzip or standard input ("-"). A byte order mark at the beginning is
-// dropped, and what it says holds: UTF-16 becomes UTF-8, unpaired surrogates U+FFFD.
+// The bytes of a text file as UTF-8: a byte order mark at the beginning is dropped, and what it says holds. UTF-16 becomes UTF-8, its
+// unpaired surrogates U+FFFD.
 
-#include <string>
+#include <cstdint>
 
 #include "io/gzip_file.h"
 
 namespace transformer {
 
-class TextFile {
+class TextFile final : public GzipFile {
  public:
-  explicit TextFile(const std::string& path) : file_(path) {}  // Error names what cannot be opened
-
-  // Appends what about `size` more bytes of the file say; false at its end. Errors as those of GzipFile::read.
-  bool read(std::string& to, std::size_t size, const std::string& position);
-  const std::string& name() const { return file_.name(); }
+  using GzipFile::GzipFile;
+  std::size_t read(void* to, std::size_t size, const std::string& position) override;
 
  private:
   enum class Encoding : std::uint8_t { unknown, utf8, utf16_little, utf16_big };
-  void decode(std::string& to, bool ended);
+  void decode(bool ended);
 
-  GzipFile file_;
   Encoding encoding_ = Encoding::unknown;
-  std::string bytes_;  // of UTF-16: read, but not yet decoded
+  std::string bytes_;  // of UTF-16: read, but not decoded
+  std::string text_;   // decoded, but not given
 };
 
 }  // namespace transformer

@@ -1,6 +1,5 @@
 #pragma once
-// Text files, line by line: plain, gzip (told by their first bytes, not by their name) or standard input ("-"); in UTF-8, or in UTF-16
-// where a byte order mark says so.
+// Text files, line by line: plain, gzip (told by their first bytes, not by their name) or standard input ("-").
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace transformer {
 
-class TextFile;
+class GzipFile;
 
 class LineReader {
  public:
@@ -33,9 +32,9 @@ class LineReader {
   bool fill();  // more bytes into buffer_; false at the end of the file
 
   std::string path_;
-  std::unique_ptr<TextFile> file_;
-  std::string buffer_;
-  std::size_t begin_ = 0;  // of the bytes of buffer_ that are not yet used
+  std::unique_ptr<GzipFile> file_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0, end_ = 0;  // the bytes of buffer_ that are not yet used
   std::size_t longest_line_;
   std::int64_t number_ = 0;
 };

@@ -23,8 +23,7 @@ using PairSource = std::function<bool(std::string& source, std::string& target)>
 // Line i of one file belongs to line i of the other; Error at the end if they have not the same number of lines, or none.
 // The files are opened here, so that a missing one is known at once.
 PairSource read_pairs(const std::string& source, const std::string& target);
-// The first two columns of a table with tabs; of a .csv file with commas or the like (io/delimited.h). Further ones are ignored. Error
-// for a record of one column.
+// The first two columns of a table with tabs, in .csv files commas or the like (io/delimited.h). Error for a record of one column.
 PairSource read_tsv(const std::string& path);
 
 enum class PairSide : std::uint8_t { source, target, both };
