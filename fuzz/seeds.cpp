@@ -140,7 +140,15 @@ std::vector<std::string> config_seeds() { return with_own("config", read_all(gol
 std::vector<std::string> generation_seeds() { return with_own("generation", read_all(golden, called("generation_config.json"))); }
 
 std::vector<std::string> labelled_seeds() {
-  return {"a text\tgood\nanother\tbad\r\n\tgood\n", "id\tlabel\ttext\n1\tx\t나는\n2\ty\tb\n",
+  return {"a text\tgood\nanother\tbad\r\n\tgood\n",
+          "id\tlabel\ttext\n1\tx\t나는\n2\ty\tb\n",
+          "text,label\n\"a, \"\"b\"\"\",x\n\"two\nlines\",y\n",
+          "Review;Sentiment\r\nja, nein;pos\r\n\"a;b\";neg\r\n",
+          "\"text\"\t\"label\"\n\"a\tb\"\t1\n\"c\nd\"\t2\n",
+          "\"Oh\tneg\nhe \"said\"\tpos\nno\"\tneg\n",
+          "0,1\nfine,1\nbad,0\n",
+          std::string("\xFF\xFEt\0,\0l\0\n\0a\0,\0x\0\n\0=\xD8\0\xDE,\0y\0\n\0", 32),
+          std::string("\xFE\xFF\0a\0\t\0x", 8),
           "{\"text\": \"a\", \"label\": \"x\"}\n{\"label\": 1, \"text\": \"\\u00e9\", \"more\": [1, {}]}\n"};
 }
 std::vector<std::string> table_seeds() {
@@ -150,7 +158,16 @@ std::vector<std::string> table_seeds() {
           "x,\"two\nlines\"\n1,2\n\n3,4\n",
           "s,when,a\n0,2024-01-31T00:00:00.000+09:00,1\n0,2024-02-29T00:00:00+09:00,2\n",
           "date;a\n20240131;1\n20240229;2\n20240330;3\n",
-          "month,a\n1949-01,1\n1949-02,2\n"};
+          "month,a\n1949-01,1\n1949-02,2\n",
+          "d;a\n01/31/2024;1,5\n2/1/2024 9:00;-0,25\n",
+          "d;a\n31/12/2023;1,234\n01/01/2024;2,5\n",
+          "d\ta\n31.12.2023\t1\n01.01.2024\t2\n",
+          "날짜,값\n2023년 12월 31일,1\n2024년 1월 1일,2\n",
+          "d,a\n31-Dec-2023,1\n01-Jan-2024,2\n",
+          "2024-01-01,1,2\n2024-01-02,3,4\n",
+          "%d-%b-%y %I:%M %p\nd,a\n31-Dec-23 11:00 PM,1\n1-Jan-24 12:00 AM,2\n",
+          "%a %FT%T.%f%z\nd,a\nMon 2024-01-01T00:00:00.0+0900,1\nMon 2024-01-01T01:00:00.0+0900,2\n",
+          "%Y-%j\nd,a\n2024-365,1\n2025-001,2\n"};
 }
 std::vector<std::string> tokens_seeds() {
   const fs::path path = fs::temp_directory_path() / fmt::format("transformer-fuzz-tokens-{}.bin", getpid());

@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <stdexcept>
 
 #include "seeds.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/checkpoint.h"
+#include "transformer/io/delimited.h"
 #include "transformer/io/json.h"
 #include "transformer/io/toml.h"
 #include "transformer/models/model.h"
@@ -236,30 +238,57 @@ int fuzz_idx(const std::uint8_t* data, std::size_t size) {
   });
 }
 
+// The lines of a text, as a reader of files gives them.
+std::function<bool(std::string& line)> lines_in(std::string_view text) {
+  return [text](std::string& line) mutable {
+    if (text.empty()) return false;
+    line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    return true;
+  };
+}
+
+// A first line that begins with % is the form of the dates.
 int fuzz_table(const std::uint8_t* data, std::size_t size) {
   return guarded([&] {
-    const auto read = [](std::string_view text) {
-      return read_table(
-          [&](std::string& line) {
-        if (text.empty()) return false;
-        line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(line.size() + 1, text.size()));
-        return true;
-          },
-          "table.csv", {.missing = Missing::interpolate});
-    };
-    const SeriesTable table = read(text_of(data, size)), again = read(write_table(table));
+    std::string_view text = text_of(data, size);
+    TableOptions options{.missing = Missing::interpolate};
+    if (text.starts_with('%')) {
+      options.date_format = text.substr(0, text.find('\n'));
+      text.remove_prefix(std::min(options.date_format.size() + 1, text.size()));
+    }
+    for (const Header header : {Header::yes, Header::no}) {
+      try {
+        options.header = header;
+        read_table(lines_in(text), "table.csv", options).step();
+      } catch (const Error&) {  // it may have a header or none; below it is told apart
+      }
+    }
+    options.header = Header::automatic;
+    const SeriesTable table = read_table(lines_in(text), "table.csv", options);
+    const std::string written = write_table(table);
+    const SeriesTable again = read_table(lines_in(written), "table.csv", options);
     if (again.values != table.values || again.dates != table.dates || again.channels != table.channels)
       broken("written and read again it differs");
     table.step();
   });
 }
 
+// Read as JSON lines, CSV or TSV, by how it begins.
 int fuzz_labelled(const std::uint8_t* data, std::size_t size) {
   static const Scratch scratch;
   return guarded([&] {
-    const std::string_view text = text_of(data, size);
-    LabelledReader reader(scratch.write(text.starts_with('{') ? "texts.jsonl" : "texts.tsv", text).string());
+    const std::string_view text = text_of(data, size), first = text.substr(0, text.find('\n'));
+    const bool tabs = first.find('\t') != std::string_view::npos && !first.starts_with("\xFF\xFE") && !first.starts_with("\xFE\xFF");
+    const std::string path = scratch.write(text.starts_with('{') ? "texts.jsonl" : tabs ? "texts.tsv" : "texts.csv", text).string();
+    DelimitedReader records(lines_in(text), path, {.delimiter = delimiter_of(path)});
+    try {
+      std::int64_t line = 0;
+      for (std::vector<std::string> cells; records.next(cells); line = records.line())
+        if (cells.empty() || records.line() <= line) broken("a record without cells, or twice");
+    } catch (const Error&) {  // of a JSON file, say
+    }
+    LabelledReader reader(path);
     while (const auto row = reader.next())
       if (row->label.empty() || row->line < 1) broken("a text without a class");
   });

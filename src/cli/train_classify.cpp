@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/train.h"
+#include "cli/train_batch.h"
 #include "cli/train_encoder.h"
 #include "transformer/io/json.h"
 #include "transformer/text/toy_languages.h"
@@ -13,6 +14,8 @@ namespace transformer::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr BatchSetting batches{ClassifyConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
 
 struct Classify {
   EncoderStart start;
@@ -75,10 +78,12 @@ struct Classify {
     const EncoderStart further = encoder_start(verb, start, model, vocabulary);
     check(training);
     make_toy();
+    data.max_tokens = batches.of(data.max_tokens, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     ClassifyTask task = this->task(ctx, further);
     say_what_was_read(task);
     say_model(task);
+    batches.say(data.max_tokens, task);
     if (train(ctx, task, training).end != TrainResult::End::interrupted) say_how_good(ctx, task);
   }
 };

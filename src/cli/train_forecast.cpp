@@ -1,7 +1,9 @@
 // transformer train forecast: a model that forecasts a series, from a table.
+#include <algorithm>
 #include <memory>
 
 #include "cli/train.h"
+#include "cli/train_batch.h"
 #include "io/atomic_file.h"
 #include "transformer/io/json.h"
 #include "transformer/train/forecast.h"
@@ -24,6 +26,8 @@ void say_what_was_read(const SeriesTable& table, const SeriesWindows& windows) {
   fmt::print(stderr, "\n{} channels; windows: {} training, {} validation, {} test\n", table.channels.size(), windows.count(parts.train),
              windows.count(parts.validation), windows.count(parts.test));
 }
+
+constexpr BatchSetting batches{ForecastConfig::usual_batch_size, "/data/batch_size", "windows", "--batch-size"};
 
 struct Forecast {
   ForecastFineTuning start;
@@ -70,14 +74,28 @@ struct Forecast {
     fmt::print("repeating the last value: MSE {:.4f}, MAE {:.4f} (scaled)\n", repeated.scaled().mse, repeated.scaled().mae);
   }
 
-  void run(const CLI::App& verb) const {
+  // Sizes that nobody has given fit the rows there are.
+  bool sizes_given(const CLI::App& verb) const {
+    const std::vector<std::string> given = fields_given(verb, model);
+    return flag_given(verb, "--preset") || std::any_of(given.begin(), given.end(), [](const std::string& name) {
+             return name == "context" || name == "horizon" || name == "patch_length" || name == "stride";
+           });
+  }
+
+  void run(const CLI::App& verb) {
     const ForecastFineTuning further = start.from.empty() ? start : fine_tuning(verb);
     check(training);
+    data.batch_size = batches.of(data.batch_size, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    model.fit = !sizes_given(verb);
     ForecastTask task = this->task(ctx, further);
     say_what_was_read(task.table(), task.windows());
+    if (const auto [context, horizon] = task.windows().sizes(); model.fit && start.from.empty() && context != model.context)
+      fmt::print(stderr, "context {}, horizon {}, as there are few rows (--context, --horizon, --patch-length and --stride set them)\n",
+                 context, horizon);
     fmt::print(stderr, "model: {} parameters{}\n", count(task.parameters()),
                start.from.empty() ? "" : fmt::format(", from {}", start.from));
+    batches.say(data.batch_size, task);
     if (data.toy != ToySeries::none) {  // for transformer forecast --csv
       fs::create_directories(training.save_dir);
       AtomicFile file(fs::path(training.save_dir) / "prices.csv");

@@ -2,10 +2,13 @@
 #include <memory>
 
 #include "cli/train.h"
+#include "cli/train_batch.h"
 #include "transformer/train/image.h"
 
 namespace transformer::cli {
 namespace {
+
+constexpr BatchSetting batches{ImageConfig::usual_batch_size, "/images/batch_size", "images", "--batch-size"};
 
 struct TrainImage {
   ImageFineTuning start;
@@ -33,9 +36,10 @@ struct TrainImage {
     return out;
   }
 
-  void run(const CLI::App& verb) const {
+  void run(const CLI::App& verb) {
     const ImageFineTuning further = start.from.empty() ? start : fine_tuning(verb);
     check(training);
+    settings.images.batch_size = batches.of(settings.images.batch_size, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     auto task = start.from.empty() ? std::make_unique<ImageTask>(ctx, settings, model, latest_checkpoint(training.save_dir))
                                    : std::make_unique<ImageTask>(ctx, settings, further);
@@ -44,6 +48,7 @@ struct TrainImage {
     if (task->skipped() > 0) fmt::print(stderr, "left out: {} images that cannot be read\n", task->skipped());
     fmt::print(stderr, "model: {} parameters, {}{}\n", count(task->parameters()),
                task->model().config().at("model_type").get<std::string>(), start.from.empty() ? "" : ", from " + start.from);
+    batches.say(settings.images.batch_size, *task);
     const TrainResult result = train(ctx, *task, training);
     if (result.end == TrainResult::End::interrupted || task->test_images() == 0) return;
     test(ctx, *task, training.save_dir);
@@ -63,6 +68,7 @@ void add_train_image(CLI::App& verb) {
   CLI::App* image = verb.add_subcommand(
       "image", "a classifier of images, from folders by class, IDX or CIFAR files; with --from, a ready one further");
   auto settings = std::make_shared<TrainImage>();
+  settings->settings.images.batch_size = 0;  // as suits the data
   add_settings(*image, settings->start, settings->settings.source, settings->settings.images, settings->settings.augmentation,
                settings->model, settings->training, settings->compute, settings->seed);
   image->callback([settings, image] { settings->run(*image); });

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/train.h"
+#include "cli/train_batch.h"
 #include "transformer/train/language.h"
 
 namespace transformer::cli {
@@ -16,6 +17,8 @@ void say_what_was_read(const char* what, const CorpusReport& report) {
   if (report.invalid_utf8 > 0) fmt::print(stderr, "; {} invalid UTF-8 sequences replaced", report.invalid_utf8);
   fmt::print(stderr, "\n");
 }
+
+constexpr BatchSetting batches{LanguageConfig::usual_batch_size, "/data/batch_size", "windows", "--batch-size"};
 
 struct Language {
   LanguageModelConfig model;
@@ -48,15 +51,17 @@ struct Language {
     return {ctx, data, model, latest_checkpoint(training.save_dir)};
   }
 
-  void run(const CLI::App& verb) const {
+  void run(const CLI::App& verb) {
     const LanguageStart from = start.from.empty() ? start : further(verb);
     check(training);
+    data.batch_size = batches.of(data.batch_size, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     LanguageTask task = this->task(ctx, from);
     say_what_was_read("training", task.training_report());
     say_what_was_read("validation", task.validation_report());
     fmt::print(stderr, "model: {}, {} parameters, vocabulary {}\n", task.model().config().value("model_type", ""), count(task.parameters()),
                task.tokenizer().size());
+    batches.say(data.batch_size, task);
     train(ctx, task, training);
   }
 };
@@ -66,6 +71,7 @@ struct Language {
 void add_train_lm(CLI::App& verb) {
   CLI::App* lm = verb.add_subcommand("lm", "a language model from text, as GPT-2 or LLaMA; with --from, a ready one further");
   auto settings = std::make_shared<Language>();
+  settings->data.batch_size = 0;  // as suits the data
   add_settings(*lm, settings->start, settings->data, settings->model, settings->training, settings->compute, settings->seed);
   lm->callback([settings, lm] { settings->run(*lm); });
 }

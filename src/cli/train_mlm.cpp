@@ -2,12 +2,15 @@
 #include <memory>
 
 #include "cli/train.h"
+#include "cli/train_batch.h"
 #include "cli/train_encoder.h"
 #include "transformer/text/toy_languages.h"
 #include "transformer/train/mlm.h"
 
 namespace transformer::cli {
 namespace {
+
+constexpr BatchSetting batches{MlmConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
 
 struct Mlm {
   EncoderStart start;
@@ -43,12 +46,14 @@ struct Mlm {
     const EncoderStart further = encoder_start(verb, start, model, vocabulary);
     check(training);
     make_toy();
+    data.max_tokens = batches.of(data.max_tokens, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     MlmTask task = this->task(ctx, further);
     fmt::print(stderr, "training: {} texts, {} tokens\n", task.training_texts(), task.training_tokens());
     if (task.validation_texts() > 0) fmt::print(stderr, "validation: {} texts\n", task.validation_texts());
     say(task.report());
     say_model(task);
+    batches.say(data.max_tokens, task);
     train(ctx, task, training);
   }
 };

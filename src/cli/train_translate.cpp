@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/train.h"
+#include "cli/train_batch.h"
 #include "transformer/models/presets.h"
 #include "transformer/train/translate.h"
 
@@ -17,6 +18,8 @@ void say_what_was_read(const char* what, const PairReport& report) {
   if (report.invalid_utf8 > 0) fmt::print(stderr, "; {} invalid UTF-8 sequences replaced", report.invalid_utf8);
   fmt::print(stderr, "\n");
 }
+
+constexpr BatchSetting batches{TranslateConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
 
 struct Translate {
   TransformerConfig model;
@@ -46,15 +49,17 @@ struct Translate {
     return {ctx, data, model, latest_checkpoint(training.save_dir)};
   }
 
-  void run(const CLI::App& verb) const {
+  void run(const CLI::App& verb) {
     const FineTuning further = start.from.empty() ? start : fine_tuning(verb);
     check(training);
+    data.max_tokens = batches.of(data.max_tokens, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     TranslateTask task = this->task(ctx, further);
     say_what_was_read("training", task.training_report());
     say_what_was_read("validation", task.validation_report());
     fmt::print(stderr, "model: {} parameters, vocabulary {}, layout {}\n", count(task.parameters()), task.tokenizers().target->size(),
                task.layout());
+    batches.say(data.max_tokens, task);
     train(ctx, task, training);
   }
 };
@@ -65,6 +70,7 @@ void add_train_translate(CLI::App& verb) {
   CLI::App* translate = verb.add_subcommand(
       "translate", "an encoder-decoder from two text files, sentence by sentence; with --from, a ready one further");
   auto settings = std::make_shared<Translate>();
+  settings->data.max_tokens = 0;  // as suits the data
   add_settings(*translate, settings->start, settings->data,
                part(settings->model, {.without = {"src_vocab_size", "tgt_vocab_size", "pad_id"}}), settings->training, settings->compute,
                settings->seed);

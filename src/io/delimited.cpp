@@ -180,7 +180,8 @@ bool DelimitedReader::quoted_cell(std::string& cell) {
   }
   if (texts) {
     const bool ends = close == record_.size() || record_[close] == '\t';
-    if (!ends || !(needed || cell.find('\t') != std::string::npos) || are_records(length)) return is_none();
+    const bool reaches_over = record_.size() > length || cell.find('\t') != std::string::npos;
+    if (!ends || !(needed || reaches_over) || (reaches_over && are_records(length))) return is_none();
     at_ = close;
     return true;
   }
@@ -192,9 +193,9 @@ bool DelimitedReader::quoted_cell(std::string& cell) {
   return true;
 }
 
-// Is each line of the record, whose first one has this length, a record by itself?
+// Is each line of the record, whose first one has this length, a record by itself, with as many columns as the one before?
 bool DelimitedReader::are_records(std::size_t length) const {
-  if (record_.size() == length) return false;
+  if (record_.size() == length && columns_ == 0) return false;
   const auto columns = [&](std::size_t begin, std::size_t end) {
     return static_cast<std::size_t>(
                std::count(record_.begin() + static_cast<std::ptrdiff_t>(begin), record_.begin() + static_cast<std::ptrdiff_t>(end), '\t')) +
@@ -216,7 +217,8 @@ std::string delimiter_of(std::string_view path, const std::string& given) {
 }
 
 std::string csv_cell(const std::string& text) {
-  const bool plain = text.find_first_of(",;\"\t\r\n") == std::string::npos && (text.empty() || (text.front() != ' ' && text.back() != ' '));
+  const bool plain = text.find_first_of(",;|\"\t\r\n") == std::string::npos &&
+      (text.empty() || (text.front() != ' ' && text.back() != ' '));
   if (plain) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);

@@ -162,7 +162,7 @@ class Reader {
              "the first row has numbers ('{}' …): expected the names of the columns there; give --header yes if they are the names, "
              "--header no if there are none",
              shown(header_.front()));
-      named = !is_a_date(header_.front()) || header_.size() < 2 || !std::all_of(header_.begin() + 1, header_.end(), is_number);
+      named = !std::all_of(header_.begin(), header_.end(), [&](const std::string& c) { return is_number(c) || is_a_date(c); });
     }
     columns_.all = header_.size();
     if (!named) {

@@ -158,18 +158,19 @@ std::uint64_t SeriesWindows::fingerprint() const {
   return hash.finish();
 }
 
-void check_windows(const SeriesTable& table, const Parts& parts, const WindowSizes& sizes) {
+void check_windows(const SeriesTable& table, const Parts& parts, const WindowSizes& sizes, const std::string& instead) {
   const auto [context, horizon] = sizes;
   if (context < 1 || horizon < 1) fail("windows", "context is {} and horizon {}: expected 1 or more", context, horizon);
   // Not context + horizon, which may be beyond what an integer holds.
   if (context > table.rows() || horizon > table.rows() - context || horizon > parts.train.size() - context)
-    fail(table.name,
-         "has {} rows{}, but a window takes {}: a context of {} and a horizon of {}; give a longer series, or a model with smaller ones",
-         table.rows(), parts.train.size() == table.rows() ? "" : fmt::format(", {} of them for training", parts.train.size()),
-         static_cast<double>(context) + static_cast<double>(horizon), context, horizon);
+    fail(table.name, "has {} rows{}, but a window takes {}: a context of {} and a horizon of {}; give a longer series, or {}", table.rows(),
+         parts.train.size() == table.rows() ? "" : fmt::format(", {} of them for training", parts.train.size()),
+         static_cast<double>(context) + static_cast<double>(horizon), context, horizon,
+         instead.empty() ? "a model with smaller ones" : instead);
   for (const auto& [name, part] : {std::pair{"validation", parts.validation}, std::pair{"test", parts.test}})
     if (part.size() > 0 && part.size() < horizon)
-      fail(table.name, "has {} rows for {}, but a window predicts {}: give it more rows (--split), or none", part.size(), name, horizon);
+      fail(table.name, "has {} rows for {}, but a window predicts {}: give it more rows (--split), or none{}", part.size(), name, horizon,
+           instead.empty() ? "" : ", or " + instead);
 }
 
 ForecastErrors::ForecastErrors(std::vector<std::string> channels, std::vector<std::int64_t> targets, Scaler scaler)

@@ -5,7 +5,6 @@
 
 #include "core/hash.h"
 #include "transformer/core/parallel.h"
-#include "transformer/io/delimited.h"
 
 namespace transformer {
 namespace {
@@ -30,6 +29,18 @@ std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, const std::string& 
   return ids;
 }
 
+// Names that people give to the columns of parallel text.
+bool looks_like_header(const std::vector<std::string>& cells) {
+  if (cells.size() < 2 || cells[0] == cells[1]) return false;
+  const auto both = [&](std::initializer_list<std::string_view> names) {
+    return std::all_of(cells.begin(), cells.begin() + 2,
+                       [&](const std::string& cell) { return std::find(names.begin(), names.end(), cell) != names.end(); });
+  };
+  return both({"source", "target", "Source", "Target", "src", "tgt", "trg", "input", "output", "text", "translation"}) ||
+      both({"ar", "cs", "da", "de", "en", "es", "fa", "fi", "fr", "he", "hi", "id", "it",
+            "ja", "ko", "nl", "pl", "pt", "ru", "sv", "th", "tr", "uk", "vi", "zh"});
+}
+
 }  // namespace
 
 PairSource read_pairs(const std::string& source, const std::string& target) {
@@ -49,15 +60,16 @@ PairSource read_pairs(const std::string& source, const std::string& target) {
   };
 }
 
-PairSource read_tsv(const std::string& path) {
-  auto lines = std::make_shared<LineReader>(path);
+PairSource read_tsv(const std::string& path, Header header) {
+  const auto lines = std::make_shared<LineReader>(path);
   const auto records = std::make_shared<DelimitedReader>([lines](std::string& line) { return lines->next(line); }, path,
                                                          DelimitedOptions{.delimiter = delimiter_of(path)});
-  return [records, path, cells = std::vector<std::string>()](std::string& source, std::string& target) mutable {
-    if (!records->next(cells)) {
-      if (records->line() == 0) fail(path, "the file is empty");
-      return false;
-    }
+  return [records, path, header, cells = std::vector<std::string>()](std::string& source, std::string& target) mutable {
+    const bool first = records->line() == 0;
+    bool more = records->next(cells);
+    if (!more && first) fail(path, "the file is empty");
+    if (first && (header == Header::yes || (header == Header::automatic && looks_like_header(cells)))) more = records->next(cells);
+    if (!more) return false;
     if (cells.size() < 2) fail(path, "line {} has no {} between source and target", records->line(), records->delimiter_name());
     source = std::move(cells[0]), target = std::move(cells[1]);
     return true;

@@ -10,6 +10,7 @@
 #include "generate/loop.h"
 #include "generate/text_reader.h"
 #include "text/blank.h"
+#include "train/batch_size.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/reduce.h"
 #include "transformer/ops/shape.h"
@@ -254,6 +255,7 @@ void ClassifyTask::read(const ClassifyFiles& files) {
   training_ = tokens(files.training);
   if (files.validation) validation_ = tokens(*files.validation);
   if (files.test) test_ = tokens(*files.test);
+  if (config_.max_tokens == 0) config_.max_tokens = max_tokens_for(training_.tokens, ClassifyConfig::usual_max_tokens);
   static_cast<void>(plan_epoch(training_.tokens, config_.max_tokens, 0, 0));  // says when a text is too long for a batch
 }
 

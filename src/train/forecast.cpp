@@ -6,6 +6,7 @@
 #include <array>
 #include <span>
 
+#include "train/batch_size.h"
 #include "train/probability.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/ops/activation.h"
@@ -83,6 +84,23 @@ void apply_preset(std::string_view name, ForecastModelConfig& config) {
   fail("preset", "'{}' is none of {}{}", name, fmt::join(known, ", "), did_you_mean(name, known));
 }
 
+ForecastModelConfig fitted(const ForecastModelConfig& config, const Parts& parts) {
+  constexpr std::int64_t enough = 32;  // windows
+  const std::int64_t rows = parts.train.size();
+  ForecastModelConfig out = config;
+  bool fits = config.horizon <= rows && config.context <= rows - config.horizon && rows - config.horizon - config.context + 1 >= enough;
+  for (const RowRange& part : {parts.validation, parts.test}) {
+    fits = fits && (part.size() == 0 || part.size() >= config.horizon);
+    if (part.size() > 0) out.horizon = std::min(out.horizon, part.size());
+  }
+  if (fits) return config;
+  out.horizon = std::clamp<std::int64_t>(rows / 8, 1, out.horizon);
+  out.context = std::clamp<std::int64_t>((rows - out.horizon) / 2, 2, std::max<std::int64_t>(2, config.context));
+  out.patch_length = std::clamp<std::int64_t>(out.context / 4, 1, config.patch_length);
+  out.stride = std::clamp<std::int64_t>(out.patch_length / 2, 1, config.stride);
+  return out;
+}
+
 json patchtst_config(const ForecastModelConfig& c, std::int64_t channels) {
   for (const auto& [name, value] : {std::pair{"context", c.context},
                                     {"horizon", c.horizon},
@@ -130,8 +148,11 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
   static_cast<void>(patchtst_config(model, 1));  // says what is wrong with the sizes before the data are read
   check_fresh(resumed);
   read();
-  cut({model.context, model.horizon});
-  build_model(patchtst_config(model, std::ssize(table_.channels)));
+  const ForecastModelConfig smaller = fitted(model, parts_), &taken = model.fit ? smaller : model;
+  cut({taken.context, taken.horizon},
+      fmt::format("smaller sizes, such as --context {} --horizon {} --patch-length {} --stride {}", smaller.context, smaller.horizon,
+                  smaller.patch_length, smaller.stride));
+  build_model(patchtst_config(taken, std::ssize(table_.channels)));
   check_batches();
 }
 
@@ -157,7 +178,7 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
 }
 
 void ForecastTask::read() {
-  if (config_.batch_size < 1) fail(name(), "batch_size is {}: expected 1 or more", config_.batch_size);
+  if (config_.batch_size < 0) fail(name(), "batch_size is {}: expected 0 or more", config_.batch_size);
   if (config_.csv.empty() == (config_.toy == ToySeries::none))
     fail(name(), "the series is missing or given twice: give csv, a file, or toy");
   table_ = config_.csv.empty() ? toy_prices() : read_csv(config_.csv, config_.table);
@@ -169,10 +190,11 @@ void ForecastTask::read() {
             .date_column = table_.date_column};
 }
 
-void ForecastTask::cut(const WindowSizes& sizes) {
-  check_windows(table_, parts_, sizes);
+void ForecastTask::cut(const WindowSizes& sizes, const std::string& instead) {
+  check_windows(table_, parts_, sizes, instead);
   notes_.scaler = Scaler::fit(table_, parts_.train);
   windows_.emplace(table_, notes_.scaler, parts_, sizes);
+  if (config_.batch_size == 0) config_.batch_size = batch_for(windows_->count(parts_.train), ForecastConfig::usual_batch_size, 8);
 }
 
 // Batch norm takes its statistics over all patches of a batch, of which there must be two.

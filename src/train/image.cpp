@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "generate/loop.h"
+#include "train/batch_size.h"
 #include "train/image_model.h"
 #include "train/starting_folder.h"
 #include "transformer/autograd/autograd.h"
@@ -33,7 +34,7 @@ void check_settings(const ImageSettings& settings) {
   auto in = [](const char* name, double value, double least, double most) {
     if (!(value >= least && value <= most)) fail(where, "{} is {}: expected {} to {}", name, value, least, most);
   };
-  in("batch_size", static_cast<double>(c.batch_size), 1, 1 << 20);
+  in("batch_size", static_cast<double>(c.batch_size), 0, 1 << 20);
   in("eval_batch_size", static_cast<double>(c.eval_batch_size), 1, 1 << 20);
   in("valid_split", c.valid_split, 0.0, 0.9);
   in("label_smoothing", c.label_smoothing, 0.0, 1.0);
@@ -214,6 +215,7 @@ void ImageTask::read(const ImageProcessor& shape) {
     std::sort(validation_.places.begin(), validation_.places.end());
     std::sort(training_.places.begin(), training_.places.end());
   }
+  if (c.batch_size == 0) settings_.images.batch_size = batch_for(std::ssize(training_.places), ImageConfig::usual_batch_size, 8);
 }
 
 // Mean and deviation of the training images, channel by channel, from exact counts; of a set that is not in memory, of some of them.

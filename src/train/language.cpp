@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "train/batch_size.h"
 #include "train/language_text.h"
 #include "train/probability.h"
 #include "transformer/core/shuffle.h"
@@ -31,8 +32,8 @@ void check(const LanguageConfig& c) {
     if (value < least) fail(where, "{} is {}: expected {} or more", name, value, least);
   };
   at_least("context", c.context, 1);
-  at_least("batch_size", c.batch_size, 1);
-  if (c.context > (std::int64_t{1} << 30) / c.batch_size)
+  at_least("batch_size", c.batch_size, 0);
+  if (c.context > (std::int64_t{1} << 30) / std::max<std::int64_t>(c.batch_size, 1))
     fail(where, "a batch of {} windows of {} tokens is too large", c.batch_size, c.context);
   if (!(c.valid_split >= 0.0 && c.valid_split < 1.0)) fail(where, "valid_split is {}: expected a share in [0, 1)", c.valid_split);
   if (c.text.empty() == c.bin.empty()) fail(where, "give the training data either as text or as a file of tokens (bin)");
@@ -184,6 +185,7 @@ void LanguageTask::read(const std::optional<fs::path>& resumed) {
     }
   }
   check_rows();
+  if (config_.batch_size == 0) config_.batch_size = batch_for(training_.size() / config_.context, LanguageConfig::usual_batch_size, 4);
 }
 
 void LanguageTask::check_rows() const {

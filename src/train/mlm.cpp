@@ -10,6 +10,7 @@
 #include "generate/text_reader.h"
 #include "text/blank.h"
 #include "text/characters.h"
+#include "train/batch_size.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/embedding.h"
 #include "transformer/ops/shape.h"
@@ -191,6 +192,7 @@ void MlmTask::read() {
     if (!tokenizer().is_special(id) && !tokenizer().piece(id).empty()) masks_.ordinary.push_back(id);
   training_ = read(config_.text, "training");
   if (!config_.valid_text.empty()) validation_ = read(config_.valid_text, "validation");
+  if (config_.max_tokens == 0) config_.max_tokens = max_tokens_for(training_.tokens, MlmConfig::usual_max_tokens);
   static_cast<void>(plan_epoch(training_.tokens, config_.max_tokens, 0, 0));  // says when a text is too long for a batch
 }
 

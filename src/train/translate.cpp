@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "text/blank.h"
+#include "train/batch_size.h"
 #include "train/probability.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/json.h"
@@ -14,10 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-PairSource open_pairs(const char* what, const std::string& source, const std::string& target, const std::string& tsv) {
+PairSource open_pairs(const char* what, const std::string& source, const std::string& target, const std::string& tsv, Header header) {
   if (!tsv.empty()) {
     if (!source.empty() || !target.empty()) fail("train translate", "the {} text is given twice: as a TSV file and as two files", what);
-    return read_tsv(tsv);
+    return read_tsv(tsv, header);
   }
   if (source.empty() || target.empty())
     fail("train translate", "the {} text is missing: give two files, source and target, or one TSV file", what);
@@ -48,11 +49,21 @@ Opened open_text(const TranslateConfig& config) {
       return true;
     };
   };
-  Opened text{.training = prefixed(open_pairs("training", config.source, config.target, config.tsv)), .validation = {}};
+  Opened text{.training = prefixed(open_pairs("training", config.source, config.target, config.tsv, config.header)), .validation = {}};
   if (!config.valid_source.empty() || !config.valid_target.empty() || !config.valid_tsv.empty())
-    text.validation = prefixed(open_pairs("validation", config.valid_source, config.valid_target, config.valid_tsv));
+    text.validation = prefixed(open_pairs("validation", config.valid_source, config.valid_target, config.valid_tsv, config.header));
   if (config.eval_bleu && !text.validation) fail("train translate", "eval_bleu needs validation text: give valid_source and valid_target");
   return text;
+}
+
+// By the longer side of the pairs, with one special token each.
+std::int64_t max_tokens_for(const PairDataset& data) {
+  std::int64_t longest = 0, sum = 0;
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    const std::int64_t tokens = std::max(std::ssize(data.source(i)), std::ssize(data.target(i))) + 1;
+    longest = std::max(longest, tokens), sum += tokens;
+  }
+  return batch_for_tokens(data.size(), sum, longest, TranslateConfig::usual_max_tokens);
 }
 
 PairBatch to_tensors(Context& ctx, const PairIds& ids) {
@@ -180,6 +191,7 @@ void TranslateTask::read(const PairSource& training, const PairSource& validatio
     return PairDataset::load(pairs, *tokenizers_.source, *tokenizers_.target, filter, report, context().threads(), tokens);
   };
   training_ = load(training, training_report_);
+  if (config_.max_tokens == 0) config_.max_tokens = max_tokens_for(*training_);
   if (!validation) return;
   std::vector<std::pair<std::string, std::string>> kept;
   for (std::pair<std::string, std::string> pair; validation(pair.first, pair.second);) kept.push_back(pair);
@@ -210,7 +222,7 @@ void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
     return;
   }
   auto train = [&](PairSide side) -> TokenizerPtr {
-    const LineSource lines = lines_of(open_pairs("training", config_.source, config_.target, config_.tsv), side);
+    const LineSource lines = lines_of(open_pairs("training", config_.source, config_.target, config_.tsv, config_.header), side);
     if (config_.subwords == Subwords::whitespace) return build_whitespace(lines, {.max_size = config_.vocab_size});
     return train_sentencepiece(lines,
                                {.kind = config_.subwords == Subwords::bpe ? SentencePieceKind::bpe : SentencePieceKind::unigram,

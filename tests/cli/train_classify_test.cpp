@@ -3,6 +3,7 @@
 #include "text/files.h"
 #include "transformer/io/json.h"
 #include "transformer/text/toy_languages.h"
+#include "transformer/train/trainer.h"
 
 namespace transformer::test {
 namespace {
@@ -49,6 +50,34 @@ TEST_F(TrainEncoder, FromTextsToAClassifierThatTheOtherVerbsUse) {
     EXPECT_TRUE(read(std::string("tuned/") + name) == read(std::string("model/") + name)) << name;
   expect_usage("train classify --from model --data test.jsonl --save-dir other --d-model 32 --subwords bpe",
                "--d-model, --subwords: the model and its vocabulary are");
+}
+
+// 400 texts of 6 words, of which one decides: an epoch of usual batches would be one update.
+TEST_F(TrainEncoder, BatchesSuitSmallData) {
+  std::string csv = "Text;Label\n";
+  for (int i = 0; i < 400; ++i) {
+    csv += fmt::format("\"a{} b{}; c{} {} d{} e{}\";{}\n", i % 7, i % 11, i % 5, i % 2 == 0 ? "sun" : "rain", i % 3, i % 13,
+                       i % 2 == 0 ? "good" : "bad");
+  }
+  write("train.csv", csv);
+  const std::string command = std::string("train classify --data train.csv --valid train.csv --log-interval 1 --lr 0.01") + small;
+  const CommandResult r = run(command + "--max-epoch 2 --save-dir model");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"batches of 64 tokens instead of 4096", "--max-tokens"});
+  const auto saved = [&](const std::string& folder) {
+    return read_json(*latest_checkpoint(folder_ / folder) / "trainer.json").at("identity").at("data").at("max_tokens");
+  };
+  EXPECT_EQ(saved("model"), 64);
+  // Resumed, also by its number of updates, it keeps that; another size is refused.
+  EXPECT_EQ(run(command + "--max-epoch 3 --save-dir model").code, 0) << read("stderr");
+  EXPECT_EQ(run(command + "--max-update 200 --save-dir model").code, 0) << read("stderr");
+  EXPECT_EQ(saved("model"), 64);
+  expect_failure(command + "--max-epoch 9 --max-tokens 128 --save-dir model", "max_tokens");
+  // What the user says holds, and the length in updates is one way to say it.
+  ASSERT_EQ(run(command + "--max-epoch 2 --max-tokens 2048 --save-dir given").code, 0) << read("stderr");
+  EXPECT_EQ(saved("given"), 2048);
+  ASSERT_EQ(run(command + "--max-update 2 --save-dir updates").code, 0) << read("stderr");
+  EXPECT_EQ(saved("updates"), 4096);
 }
 
 TEST_F(TrainEncoder, BadDataIsNamedAndNothingIsWritten) {

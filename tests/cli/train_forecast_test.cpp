@@ -141,6 +141,7 @@ TEST_F(TrainForecast, BadInputIsNamedAndNothingIsWritten) {
   refused(with_cell(7, 0, "2020-01-03"), "'2020-01-03' is not after '2020-01-06'");
   refused(with_cell(7, 2, ""), "1 value is missing: row 7 (line 8), column 'volume'; choose what becomes of them");
   refused(csv_.substr(0, csv_.find("2020-01-20")), "has 19 rows, 13 of them for training, but a window takes 37");
+  refused(csv_.substr(0, csv_.find("2020-01-20")), "such as --context 6 --horizon 1 --patch-length 1 --stride 1");
   refused(csv_, "expected three shares", "--split 0.9");
   refused(csv_, "this split takes 14400", "--split etth");
   refused(csv_, "valid_from", "--valid-from 2031");
@@ -150,6 +151,28 @@ TEST_F(TrainForecast, BadInputIsNamedAndNothingIsWritten) {
   expect_failure("train forecast --max-epoch 1 --save-dir model", "the series is missing");
   EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
   EXPECT_FALSE(fs::exists(folder_ / "model/series.json"));
+}
+
+// Sizes that nobody has given are those that the rows allow; those that the message proposes are, too.
+TEST_F(TrainForecast, FewRowsAreEnough) {
+  std::string rows = "Tag;Wert\n";
+  for (int i = 0; i < 120; ++i)
+    rows += fmt::format("{};{}\n", write_date(advance(19700 * 86400LL, {.units = 86400}, i), {.pattern = "%d.%m.%Y"}),
+                        i % 7 == 0 ? "1,5" : fmt::format("{},25", i % 5));
+  write("few.csv", rows);
+  const std::string command = "train forecast --csv few.csv --max-epoch 1 --d-model 8 --num-heads 2 --d-ff 8 --num-layers 1 --threads 2 ";
+  const CommandResult r = run(command + "--save-dir model");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err,
+               {"120 rows from 09.12.2023 to 06.04.2024, a row every 1 day", "context 37, horizon 10", "--context",
+                "batches of 8 windows instead of 128"});
+  const CommandResult next = run("forecast model --csv few.csv");
+  EXPECT_TRUE(next.out.starts_with("Tag,Wert\n07.04.2024,")) << next.out << next.err;
+  const CommandResult bad = run(command + "--context 336 --save-dir given");
+  EXPECT_EQ(bad.code, 1);
+  const std::size_t at = bad.err.find("--context");
+  ASSERT_NE(at, std::string::npos) << bad.err;
+  EXPECT_EQ(run(command + bad.err.substr(at, bad.err.find('\n', at) - at) + " --save-dir given").code, 0) << bad.err << read("stderr");
 }
 
 TEST_F(TrainForecast, MissingValuesAreFilledOrLeftOutWhenAsked) {

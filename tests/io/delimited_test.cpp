@@ -52,6 +52,7 @@ TEST(Delimited, QuotesOfTextsBetweenTabs) {
   EXPECT_EQ(rows("\"Oh no\tneg\nhe said \"go\"\tpos\n", tab), Rows({"1|\"Oh no|neg", "2|he said \"go\"|pos"}));
   EXPECT_EQ(rows("\"A\" is good\tpos\n\"Great\"\tpos\nx\"\ty\n", tab), Rows({"1|\"A\" is good|pos", "2|\"Great\"|pos", "3|x\"|y"}));
   EXPECT_EQ(rows("\"Oh\tneg\nno\"\tpos\n", tab), Rows({"1|\"Oh|neg", "2|no\"|pos"}));  // each line is a record
+  EXPECT_EQ(rows("a\tb\n\"Oh\tno\"\n", tab), Rows({"1|a|b", "2|\"Oh|no\""}));
   same("\"\tneg");
   same("\"\"\tneg");
   // to_csv(sep="\t"): quotes where they must be.

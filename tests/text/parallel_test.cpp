@@ -62,6 +62,15 @@ TEST(Parallel, FromOneFileWithTabs) {
   EXPECT_EQ(copy(data.target(1)), Ids({8}));
   EXPECT_EQ(copy(data.target(2)), Ids({10}));
   test::expect_error([&] { load(read_tsv(folder.write("bad.tsv", "a\tb\nc d\n"))); }, {"bad.tsv", "line 2", "tab"});
+  const auto first = [](const PairSource& pairs) {
+    std::string source, target;
+    return pairs(source, target) ? source + "|" + target : "";
+  };
+  EXPECT_EQ(first(read_tsv(folder.write("a.csv", "source,target\n\"a, b\",\"c\"\"\"\n"))), "a, b|c\"");
+  EXPECT_EQ(first(read_tsv(folder.write("a.tsv", "en\tko\na\tb\n"))), "a|b");
+  EXPECT_EQ(first(read_tsv(folder.write("a.tsv", "en\tko\na\tb\n"), Header::no)), "en|ko");
+  EXPECT_EQ(first(read_tsv(folder.write("a.tsv", "\"Go.\"\t\"Geh!\" rief er\n"), Header::no)), "\"Go.\"|\"Geh!\" rief er");
+  EXPECT_EQ(first(read_tsv(folder.write("a.tsv", "x\ty\na\tb\n"), Header::yes)), "a|b");
   test::expect_error([&] { load(read_tsv(folder.write("empty.tsv", ""))); }, {"empty.tsv", "empty"});
 }
 

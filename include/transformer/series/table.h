@@ -41,8 +41,8 @@ struct TableOptions {
   std::string usual_date_column = {};      // without date_column: this one, where there is a column of this name
   std::string date_format = {};            // strptime's letters; empty: found by what all dates of the column are
   std::string delimiter = "auto";          // one character, or "tab"; auto: what fits
-  // No names: column1, column2 …, and date. automatic: the first row has the names, but where it begins with a date and goes on with
-  // numbers; an Error where it has nothing but numbers.
+  // Without names the columns are column1, column2 …, and date. automatic: the first row has the names, unless it is made of dates and
+  // numbers; an Error where it has numbers alone.
   Header header = Header::automatic;
   Decimal decimal = Decimal::automatic;
   Missing missing = Missing::refuse;

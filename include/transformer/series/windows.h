@@ -79,8 +79,9 @@ class SeriesWindows {
   std::int64_t channels_ = 0;
   std::vector<float> values_;  // [rows, channels]
 };
-// Error that says how many rows there are and how many a window needs, when a part that is not empty has no window.
-void check_windows(const SeriesTable& table, const Parts& parts, const WindowSizes& sizes);
+// Error that says how many rows there are and how many a window needs, when a part that is not empty has no window. `instead`: what
+// helps beside a longer series.
+void check_windows(const SeriesTable& table, const Parts& parts, const WindowSizes& sizes, const std::string& instead = {});
 
 // Mean squared and mean absolute errors, summed over predictions.
 class ForecastErrors {

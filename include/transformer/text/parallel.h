@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "transformer/io/delimited.h"
 #include "transformer/text/token_lists.h"
 #include "transformer/text/tokenizer.h"
 
@@ -24,7 +25,8 @@ using PairSource = std::function<bool(std::string& source, std::string& target)>
 // The files are opened here, so that a missing one is known at once.
 PairSource read_pairs(const std::string& source, const std::string& target);
 // The first two columns of a table with tabs, in .csv files commas or the like (io/delimited.h). Error for a record of one column.
-PairSource read_tsv(const std::string& path);
+// Header::automatic: the first record is one when it has usual names, such as source and target, or two languages, en and ko.
+PairSource read_tsv(const std::string& path, Header header = Header::automatic);
 
 enum class PairSide : std::uint8_t { source, target, both };
 // The sentences of one side, or of both by turns, to train a tokenizer on.

@@ -26,7 +26,8 @@ struct ClassifyConfig {
   std::string data, valid, test;
   LabelledColumns columns = {};
   std::string class_weights = "none";
-  std::int64_t max_tokens = 4096;
+  static constexpr std::int64_t usual_max_tokens = 4096;
+  std::int64_t max_tokens = 0;
   std::int64_t max_length = 256;
 
   static void visit(auto& self, auto&& field) {
@@ -37,7 +38,7 @@ struct ClassifyConfig {
     field("class_weights", self.class_weights,
           "what an error costs, by class: none, balanced (rare classes as much as frequent ones), or a number a class, in the order of "
           "their names: 1,5,2");
-    field("max_tokens", self.max_tokens, "tokens of a batch");
+    field("max_tokens", self.max_tokens, "tokens of a batch (0: 4096, or less where an epoch would have few updates)");
     field("max_length", self.max_length, "tokens of a text, special ones included; of longer texts the beginning is read");
   }
 };

@@ -41,6 +41,7 @@ struct ForecastModelConfig {
   SeriesPositions positions = SeriesPositions::sincos;
   bool instance_norm = true;
   bool individual = false;
+  bool fit = false;  // smaller sizes of windows and patches where the rows are too few for these; see fitted
 
   static void visit(auto& self, auto&& field) {
     field("context", self.context, "look-back: rows that a forecast is made from");
@@ -70,6 +71,9 @@ std::vector<std::string> preset_names(const ForecastModelConfig&);
 // Sets the sizes above; all other settings stay as they are.
 void apply_preset(std::string_view name, ForecastModelConfig& config);
 
+// With a context, a horizon and patches that leave some windows to train on, of these parts; the same where these do.
+ForecastModelConfig fitted(const ForecastModelConfig& config, const Parts& parts);
+
 // config.json of Hugging Face's PatchTSTForPrediction. Error where the sizes make no model.
 nlohmann::json patchtst_config(const ForecastModelConfig& config, std::int64_t channels);
 
@@ -93,7 +97,8 @@ struct ForecastConfig {
   SplitConfig split = {};
   std::vector<std::string> target = {};  // channels; empty: all
   SeriesLoss loss = SeriesLoss::mse;
-  std::int64_t batch_size = 128;
+  static constexpr std::int64_t usual_batch_size = 128;
+  std::int64_t batch_size = 0;
 
   static void visit(auto& self, auto&& field) {
     field("csv", self.csv, "the series: a row of names, a date column, numeric channels; .gz too");
@@ -102,7 +107,8 @@ struct ForecastConfig {
     SplitConfig::visit(self.split, field);
     field("target", self.target, "channels that are forecast and judged; the others are learned from as well (none: all)");
     field("loss", self.loss, "error that training makes small");
-    field("batch_size", self.batch_size, "windows of a batch, each with all channels");
+    field("batch_size", self.batch_size,
+          "windows of a batch, each with all channels (0: 128, or less where an epoch would have few updates)");
   }
 };
 
@@ -142,8 +148,8 @@ class ForecastTask final : public ModelTask {
 
  private:
   void save_beside(const std::filesystem::path& folder) const override { notes_.save(folder); }
-  void read();                         // the table and its parts
-  void cut(const WindowSizes& sizes);  // its scale and its windows
+  void read();                                                          // the table and its parts
+  void cut(const WindowSizes& sizes, const std::string& instead = {});  // its scale and its windows
   void check_batches();
   std::int64_t batches() const;  // of an epoch
 

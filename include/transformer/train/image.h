@@ -70,7 +70,8 @@ struct ImageConfig {
   ImageValidation valid = ImageValidation::automatic;
   double valid_split = 0.1;
   bool skip_broken = false;
-  std::int64_t batch_size = 128, eval_batch_size = 256;
+  static constexpr std::int64_t usual_batch_size = 128;
+  std::int64_t batch_size = usual_batch_size, eval_batch_size = 256;
   std::vector<float> mean = {}, std = {};
   float label_smoothing = 0.0F;
   float mixup = 0.0F, cutmix = 0.0F;
@@ -81,7 +82,7 @@ struct ImageConfig {
           "images to validate with: a part of the training images, the test images, none; auto: valid/ where there is one, else a part");
     field("valid_split", self.valid_split, "that part, of each class");
     field("skip_broken", self.skip_broken, "leave out images that cannot be read, and say how many");
-    field("batch_size", self.batch_size, "images of a batch");
+    field("batch_size", self.batch_size, "images of a batch (0: 128, or less where an epoch would have few updates)");
     field("eval_batch_size", self.eval_batch_size, "images of a batch of validation");
     field("mean", self.mean, "mean of the pixels, one number a channel, in [0, 1] (default: that of the training images)");
     field("std", self.std, "their standard deviation");

@@ -69,7 +69,8 @@ struct LanguageConfig {
   std::int64_t vocab_size = 8000;
   double character_coverage = 1.0;
   std::int64_t context = 256;
-  std::int64_t batch_size = 64;
+  static constexpr std::int64_t usual_batch_size = 64;
+  std::int64_t batch_size = usual_batch_size;
   WindowOrder windows = WindowOrder::random;
   bool document_mask = false;
 
@@ -84,7 +85,7 @@ struct LanguageConfig {
     field("vocab_size", self.vocab_size, "tokens of bpe and unigram");
     field("character_coverage", self.character_coverage, "bpe and unigram: share of the characters that get a piece; others are bytes");
     field("context", self.context, "tokens that the model sees at once: the length of a window");
-    field("batch_size", self.batch_size, "windows of a batch");
+    field("batch_size", self.batch_size, "windows of a batch (0: 64, or less where an epoch would have few updates)");
     field("windows", self.windows, "random: anywhere in the text; shuffled: side by side, each token once an epoch");
     field("document_mask", self.document_mask, "tokens see only those of their own document");
   }

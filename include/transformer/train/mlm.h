@@ -26,7 +26,8 @@ struct MlmConfig {
   bool pack = false;
   float mask_probability = 0.15F;
   bool whole_word = false;
-  std::int64_t max_tokens = 4096;
+  static constexpr std::int64_t usual_max_tokens = 4096;
+  std::int64_t max_tokens = 0;
   std::int64_t max_length = 128;
 
   static void visit(auto& self, auto&& field) {
@@ -35,7 +36,7 @@ struct MlmConfig {
     field("pack", self.pack, "join lines, with [SEP] between them, to texts of max_length tokens, instead of a text a line");
     field("mask_probability", self.mask_probability, "share of the tokens that are hidden");
     field("whole_word", self.whole_word, "hide all tokens of a word together");
-    field("max_tokens", self.max_tokens, "tokens of a batch");
+    field("max_tokens", self.max_tokens, "tokens of a batch (0: 4096, or less where an epoch would have few updates)");
     field("max_length", self.max_length,
           "tokens of a text, special ones included; of longer lines the beginning is read, unless pack is set");
   }

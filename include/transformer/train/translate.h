@@ -44,6 +44,7 @@ inline EnumNames<TranslateLayout> names(TranslateLayout) {
 struct TranslateConfig {
   std::string source, target, tsv;
   std::string valid_source, valid_target, valid_tsv;
+  Header header = Header::automatic;
   TranslateLayout arch = TranslateLayout::automatic;
   std::string source_prefix;
   std::string tokenizer;
@@ -52,7 +53,8 @@ struct TranslateConfig {
   bool separate_vocabularies = false;
   double character_coverage = 1.0;
   std::string normalization = "nmt_nfkc";
-  std::int64_t max_tokens = 4096;
+  static constexpr std::int64_t usual_max_tokens = 4096;
+  std::int64_t max_tokens = usual_max_tokens;
   std::int64_t max_length = 256;
   double max_ratio = 0.0;
   bool eval_bleu = false;
@@ -62,10 +64,11 @@ struct TranslateConfig {
   static void visit(auto& self, auto&& field) {
     field("source", self.source, "training text, one sentence a line; .gz too");
     field("target", self.target, "its translation, line by line");
-    field("tsv", self.tsv, "instead of source and target: one file, source and target separated by a tab");
+    field("tsv", self.tsv, "instead of source and target: one file, source and target separated by a tab (.csv: by a comma or the like)");
     field("valid_source", self.valid_source, "validation text");
     field("valid_target", self.valid_target, "its translation");
     field("valid_tsv", self.valid_tsv, "instead of valid_source and valid_target: one file with tabs");
+    field("header", self.header, "whether tsv files begin with the names of their columns (auto: where they look like that)");
     field("source_prefix", self.source_prefix,
           "text put before every source, for models that are told what to do (T5: \"translate English to German: \")");
     field("arch", self.arch,
@@ -76,7 +79,7 @@ struct TranslateConfig {
     field("separate_vocabularies", self.separate_vocabularies, "one vocabulary a language instead of a joint one");
     field("character_coverage", self.character_coverage, "share of the characters that get a piece");
     field("normalization", self.normalization, "SentencePiece's rule: nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf or identity");
-    field("max_tokens", self.max_tokens, "tokens of a batch, on each side");
+    field("max_tokens", self.max_tokens, "tokens of a batch, on each side (0: 4096, or less where an epoch would have few updates)");
     field("max_length", self.max_length, "leave out pairs with more tokens on a side (0: none)");
     field("max_ratio", self.max_ratio, "leave out pairs with a side this many times longer than the other (0: none)");
     field("eval_bleu", self.eval_bleu, "translate the validation text too and measure BLEU");
