@@ -141,7 +141,12 @@ std::vector<std::string> generation_seeds() { return with_own("generation", read
 
 std::vector<std::string> labelled_seeds() {
   return {"a text\tgood\nanother\tbad\r\n\tgood\n", "id\tlabel\ttext\n1\tx\t나는\n2\ty\tb\n",
+          "{\"text\": \"a\", \"labels\": [\"x\", 2, true]}\n{\"text\": \"b\", \"labels\": []}\n",
           "{\"text\": \"a\", \"label\": \"x\"}\n{\"label\": 1, \"text\": \"\\u00e9\", \"more\": [1, {}]}\n"};
+}
+std::vector<std::string> tagged_seeds() {
+  return {"-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\r\n\n나는\tO\n(U.N.)\tI-X\n",
+          "{\"tokens\": [\"EU\", \"is\"], \"tags\": [\"B-ORG\", \"O\"]}\n{\"tags\": [1], \"tokens\": [\"\\u00e9.\"], \"more\": {}}\n"};
 }
 std::vector<std::string> table_seeds() {
   return {"date,a,b\n2024-01-01,1,-2.5\n2024-01-02,,NaN\n2024-01-03 12:00:00,1e3,+4\n",

@@ -111,12 +111,12 @@ class Judge {
     for (std::size_t i = 0; i < logits.size(); ++i)
       scores.add(static_cast<std::int64_t>(i), data_.values[static_cast<std::size_t>(text) * logits.size() + i], logits[i]);
   }
-  // A label is given where its probability is more than a half: where its logit is positive.
+  // A label is given where its probability is a half or more: where its logit is not negative.
   void add(LabelScores& scores, std::int64_t text, std::span<const float> logits) {
     const auto labels = data_.labels.at(text);
     bool exact = true;
     for (std::size_t c = 0; c < logits.size(); ++c) {
-      const bool there = std::binary_search(labels.begin(), labels.end(), static_cast<std::int32_t>(c)), found = logits[c] > 0.0F;
+      const bool there = std::binary_search(labels.begin(), labels.end(), static_cast<std::int32_t>(c)), found = logits[c] >= 0.0F;
       found_[c].there += there ? 1 : 0, found_[c].found += found ? 1 : 0, found_[c].right += there && found ? 1 : 0;
       exact = exact && there == found;
     }
@@ -160,8 +160,8 @@ std::uint64_t LabelledTokens::fingerprint() const {
   tokens.add_to(hash);
   for (const std::int32_t value : second) hash.word(static_cast<std::uint64_t>(value));
   for (const std::int32_t value : labels.all()) hash.word(static_cast<std::uint64_t>(value));
-  if (labels.total() != labels.count())  // several: whose they are
-    for (const std::int64_t offset : labels.offsets()) hash.word(static_cast<std::uint64_t>(offset));
+  for (std::size_t i = 0; i < labels.offsets().size(); ++i)  // several: whose they are
+    if (const auto offset = static_cast<std::size_t>(labels.offsets()[i]); offset != i) hash.word(i), hash.word(offset);
   for (const float value : values) hash.word(std::bit_cast<std::uint32_t>(value));
   return hash.finish();
 }
