@@ -92,7 +92,7 @@ std::vector<Label> Classifier::best(std::span<const float> logits, const Classif
   if (score_ != Score::value) {
     std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
     const std::optional<float> least = several && !options.top_k && !options.threshold ? std::optional(0.5F) : options.threshold;
-    if (least) std::erase_if(order, [&](std::size_t i) { return scores[i] < static_cast<double>(*least); });
+    if (least) std::erase_if(order, [&](std::size_t i) { return static_cast<float>(scores[i]) < *least; });
     if (count > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(count)));
   }
   std::vector<Label> labels;

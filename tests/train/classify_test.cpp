@@ -208,11 +208,11 @@ TEST_F(Classify, SeveralLabelsAndNumbers) {
     const std::string save = path(std::string("model-") + c.file);
     Trainer(ctx, task,
             {.save_dir = save,
-             .max_update = 150,
-             .lr = 0.01F,
+             .max_update = 300,
+             .lr = 0.005F,
              .warmup_updates = 5,
-             .validate_interval_updates = 50,
-             .save_interval_updates = 150,
+             .validate_interval_updates = 100,
+             .save_interval_updates = 300,
              .best_metric = c.metrics[1],
              .quiet = true})
         .run();
