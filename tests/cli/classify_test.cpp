@@ -76,7 +76,7 @@ TEST_F(Labels, EntitiesAndTags) {
   nlohmann::json config = nlohmann::json::parse(read("variants/bert-tokens/config.json"));
   config["id2label"] = {{"0", "B-X"}, {"1", "B-Y"}, {"2", "O"}};
   write("variants/bert-tokens/config.json", config.dump());
-  const std::string input = "0 1 2 3 4 5\n6\n";
+  const std::string input = "0 1 2 3 1 0\n2\n";
   const CommandResult tags = run("classify variants/bert-tokens --tags", input), entities = run("classify variants/bert-tokens", input);
   EXPECT_EQ(tags.code, 0) << tags.err;
   EXPECT_EQ(entities.code, 0) << entities.err;
@@ -90,7 +90,7 @@ TEST_F(Labels, EntitiesAndTags) {
   EXPECT_EQ(count(entities.out, "\tX\t"), count(tags.out, "\tB-X\t"));
   const CommandResult json = run("classify variants/bert-tokens --json", input);
   const nlohmann::json first = nlohmann::json::parse(json.out.substr(0, json.out.find('\n')));
-  EXPECT_EQ(first.at("text"), "0 1 2 3 4 5");
+  EXPECT_EQ(first.at("text"), "0 1 2 3 1 0");
   EXPECT_EQ(run("classify variants/bert-tokens --threshold 1", input).out, "\n\n");
   expect_usage("classify variants/bert-tokens --pairs --text x", "--pairs is for models that classify texts");
 }

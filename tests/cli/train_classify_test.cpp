@@ -60,7 +60,9 @@ TEST_F(TrainEncoder, LabelsOfEveryKind) {
     tagged += "mr B-PER\nparis I-PER\nslept O\n\nin O\nparis B-LOC\n\n";
   }
   write("several.tsv", several), write("numbers.tsv", numbers), write("tagged.conll", tagged);
-  const std::string more = std::string("--lr 0.01 --warmup-updates 5 --max-epoch 60 --dropout 0 --attention-dropout 0 ") + small;
+  const std::string more =
+      "--lr 0.005 --warmup-updates 30 --max-epoch 40 --max-tokens 24 --validate-interval-updates 70 --dropout 0 --attention-dropout 0 "
+      "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --threads 1 --subwords whitespace ";
 
   CommandResult r = run("train classify --data several.tsv --valid several.tsv --label-separator ';' --save-dir several " + more);
   ASSERT_EQ(r.code, 0) << r.err;
@@ -98,7 +100,8 @@ TEST_F(TrainEncoder, LabelsOfEveryKind) {
   expect_failure("evaluate tagged --data unknown.conll", "line 2 has the tag 'B-CITY', which the model tagged does not have");
   write("one.conll", "in O\n");
   expect_failure("train tag --data one.conll --max-update 2 --save-dir none", "all words have the tag 'O'");
-  expect_failure("train classify --data several.tsv --problem-type regression --max-update 2 --save-dir none", "is not a number");
+  expect_failure("train classify --data several.tsv --label-separator ';' --problem-type regression --max-update 2 --save-dir none",
+                 "is not a number");
   expect_usage("train classify --data several.tsv --problem-type several --save-dir none", "problem-type");
   EXPECT_FALSE(fs::exists(folder_ / "none"));
 }
