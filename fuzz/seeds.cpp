@@ -142,6 +142,7 @@ std::vector<std::string> generation_seeds() { return with_own("generation", read
 std::vector<std::string> labelled_seeds() {
   return {"a text\tgood\nanother\tbad\r\n\tgood\n",
           "id\tlabel\ttext\n1\tx\t나는\n2\ty\tb\n",
+          "{\"text\": \"a\", \"labels\": [\"x\", 2, true]}\n{\"text\": \"b\", \"labels\": []}\n",
           "text,label\n\"a, \"\"b\"\"\",x\n\"two\nlines\",y\n",
           "Review;Sentiment\r\nja, nein;pos\r\n\"a;b\";neg\r\n",
           "\"text\"\t\"label\"\n\"a\tb\"\t1\n\"c\nd\"\t2\n",
@@ -150,6 +151,10 @@ std::vector<std::string> labelled_seeds() {
           std::string("\xFF\xFEt\0,\0l\0\n\0a\0,\0x\0\n\0=\xD8\0\xDE,\0y\0\n\0", 32),
           std::string("\xFE\xFF\0a\0\t\0x", 8),
           "{\"text\": \"a\", \"label\": \"x\"}\n{\"label\": 1, \"text\": \"\\u00e9\", \"more\": [1, {}]}\n"};
+}
+std::vector<std::string> tagged_seeds() {
+  return {"-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\r\n\n나는\tO\n(U.N.)\tI-X\n",
+          "{\"tokens\": [\"EU\", \"is\"], \"tags\": [\"B-ORG\", \"O\"]}\n{\"tags\": [1], \"tokens\": [\"\\u00e9.\"], \"more\": {}}\n"};
 }
 std::vector<std::string> table_seeds() {
   return {"date,a,b\n2024-01-01,1,-2.5\n2024-01-02,,NaN\n2024-01-03 12:00:00,1e3,+4\n",

@@ -14,6 +14,7 @@ std::vector<std::string> index_seeds();
 std::vector<std::string> config_seeds();
 std::vector<std::string> generation_seeds();
 std::vector<std::string> labelled_seeds();
+std::vector<std::string> tagged_seeds();
 std::vector<std::string> table_seeds();
 std::vector<std::string> toml_seeds();
 std::vector<std::string> tokenizer_seeds();

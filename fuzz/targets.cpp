@@ -17,11 +17,14 @@
 #include "transformer/models/model.h"
 #include "transformer/series/table.h"
 #include "transformer/text/chat_template.h"
+#include "transformer/text/entities.h"
 #include "transformer/text/labelled.h"
+#include "transformer/text/tagged.h"
 #include "transformer/text/token_row.h"
 #include "transformer/text/tokenizer.h"
 #include "transformer/text/utf8.h"
 #include "transformer/text/vocabulary.h"
+#include "transformer/text/words.h"
 #include "transformer/vision/dataset.h"
 #include "transformer/vision/processor.h"
 
@@ -296,6 +299,29 @@ int fuzz_labelled(const std::uint8_t* data, std::size_t size) {
   });
 }
 
+int fuzz_tagged(const std::uint8_t* data, std::size_t size) {
+  static const Scratch scratch;
+  return guarded([&] {
+    const std::string_view text = text_of(data, size);
+    TaggedReader reader(scratch.write(text.starts_with('{') ? "words.jsonl" : "words.conll", text).string());
+    while (const auto row = reader.next()) {
+      if (row->words.empty() || row->tags.size() != row->words.size() || row->lines.size() != row->words.size())
+        broken("words without tags");
+      for (const Entity& e : entities_of(row->tags))
+        if (e.begin >= e.end || e.end > row->words.size()) broken("an entity outside of its text");
+      std::int64_t replaced = 0;
+      for (const std::string& word : row->words) {
+        const std::string valid = sanitize_utf8(word, replaced);
+        std::int64_t end = 0;
+        for (const TokenPlace& place : split_words(valid)) {
+          if (place.begin < end || place.end <= place.begin || place.end > std::ssize(valid)) broken("a word outside of its text");
+          end = place.end;
+        }
+      }
+    }
+  });
+}
+
 int fuzz_tokens(const std::uint8_t* data, std::size_t size) {
   static const Scratch scratch;
   static const TokenizerPtr bytes = make_vocabulary({}, {.kind = VocabularyKind::bytes});
@@ -327,6 +353,7 @@ const std::vector<Target>& targets() {
       {"gif", fuzz_image, [] { return image_seeds(".gif"); }, Format::binary, image_memory},
       {"table", fuzz_table, table_seeds},
       {"labelled", fuzz_labelled, labelled_seeds},
+      {"tagged", fuzz_tagged, tagged_seeds},
       {"tokens", fuzz_tokens, tokens_seeds, Format::binary},
       {"idx", fuzz_idx, idx_seeds, Format::binary, std::size_t{16} << 20, 4'000},
   };

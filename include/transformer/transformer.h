@@ -50,6 +50,7 @@
 #include "transformer/text/documents.h"          // text files as documents
 #include "transformer/text/encoder_tokenizer.h"  // vocabularies for encoders
 #include "transformer/text/labelled.h"           // texts and their classes
+#include "transformer/text/tagged.h"             // texts and the tags of their words
 #include "transformer/text/token_row.h"          // long rows of tokens, in memory or in mapped files
 #include "transformer/text/tokenizer.h"          // text to tokens and back
 #include "transformer/text/vocabulary.h"         // vocabularies for language models
@@ -63,6 +64,7 @@
 #include "transformer/train/optimizer.h"         // Adam, AdamW, clipping
 #include "transformer/train/progress.h"          // the live line
 #include "transformer/train/schedule.h"          // learning rates
+#include "transformer/train/tag.h"               // training a tagger of words
 #include "transformer/train/trainer.h"           // Trainer: one loop for every Task
 #include "transformer/train/translate.h"         // training a translator from parallel text
 #include "transformer/vision/augment.h"          // changes of training images

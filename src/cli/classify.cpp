@@ -1,4 +1,5 @@
-// transformer classify: what texts, their tokens, or images are.
+// transformer classify: what texts, their words, or images are.
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "transformer/core/error.h"
 #include "transformer/generate/classifier.h"
 #include "transformer/io/delimited.h"
+#include "transformer/text/entities.h"
 
 namespace transformer::cli {
 namespace {
@@ -21,7 +23,9 @@ struct ClassifyConfig {
   std::vector<std::string> text = {}, image = {};
   std::string input = {};
   bool pairs = false, skip_broken = false;
-  std::int64_t top_k = 1;
+  std::optional<std::int64_t> top_k = {};
+  std::optional<float> threshold = {};
+  bool tags = false;
   bool json = false;
   std::int64_t chunk_lines = 4096;
 
@@ -32,7 +36,9 @@ struct ClassifyConfig {
           "a line is two texts with a tab between them (in .csv files a comma or the like): a question and an answer, two sentences");
     field("image", self.image, "PNG, JPEG, WebP, BMP or GIF files, for models of images");
     field("skip_broken", self.skip_broken, "leave out images that cannot be read, and say which");
-    field("top_k", self.top_k, "labels given, the best first (0: all)");
+    field("top_k", self.top_k, "labels given, the best first (0: all; none: 1, but of models that give several all over the threshold)");
+    field("threshold", self.threshold, "the least probability of a label that is given (none: 0.5 for models that give several)");
+    field("tags", self.tags, "of models that label words: a line for each word with its tag, instead of the names that they make up");
     field("json", self.json, "a JSON object a line instead of label, tab, probability");
     field("chunk_lines", self.chunk_lines, "lines read before the first of them is written, if they are there");
   }
@@ -52,6 +58,13 @@ void print_labels(const std::vector<Label>& labels, std::string line = {}) {
   std::cout << line << '\n';
 }
 
+// Numbers, one or several with a tab between them.
+void print_numbers(const std::vector<Label>& numbers) {
+  std::string line;
+  for (const Label& number : numbers) line += fmt::format("{}{:.6g}", line.empty() ? "" : "\t", number.score);
+  std::cout << line << '\n';
+}
+
 void classify_images(Context& ctx, const Classifier& classifier, const ClassifyConfig& config) {
   std::size_t broken = 0;
   for (const std::string& path : config.image) {  // one at a time: images are large, and a damaged one is named after the others
@@ -64,7 +77,7 @@ void classify_images(Context& ctx, const Classifier& classifier, const ClassifyC
       ++broken;
       continue;
     }
-    const auto labels = classifier.images(ctx, std::span(&image, 1), {.top_k = config.top_k}).front();
+    const auto labels = classifier.images(ctx, std::span(&image, 1), {.top_k = config.top_k, .threshold = config.threshold}).front();
     if (config.json) print_json({{"image", path}, {"labels", labels_json(labels)}});
     else print_labels(labels, path);
   }
@@ -77,6 +90,7 @@ void classify_texts(Context& ctx, const Classifier& classifier, const std::vecto
   const auto all = classifier.texts(ctx, texts, options);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (json) print_json({{"text", texts[i]}, {"labels", labels_json(all[i])}});
+    else if (classifier.gives_numbers()) print_numbers(all[i]);
     else print_labels(all[i]);
   }
 }
@@ -129,21 +143,38 @@ void classify_pairs(Context& ctx, const Classifier& classifier, const Pairs& pai
   const auto all = classifier.pairs(ctx, first, second, options);
   for (std::size_t i = 0; i < first.size(); ++i) {
     if (json) print_json({{"text", first[i]}, {"second", second[i]}, {"labels", labels_json(all[i])}});
+    else if (classifier.gives_numbers()) print_numbers(all[i]);
     else print_labels(all[i]);
   }
 }
 
-// A line a token, and an empty one after each text.
-void classify_tokens(Context& ctx, const Classifier& classifier, const std::vector<std::string>& texts, const ClassifyOptions& options,
-                     bool json) {
-  const auto all = classifier.tokens(ctx, texts, options);
+// A line a word, and an empty one after each text.
+void classify_words(Context& ctx, const Classifier& classifier, const std::vector<std::string>& texts, const ClassifyOptions& options,
+                    bool json) {
+  const auto all = classifier.words(ctx, texts, options);
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    Json tokens = Json::array();
-    for (const TokenLabels& t : all[i]) {
-      if (json) tokens.push_back({{"token", t.token}, {"begin", t.place.begin}, {"end", t.place.end}, {"labels", labels_json(t.labels)}});
-      else print_labels(t.labels, t.token);
+    Json words = Json::array();
+    for (const TokenLabels& w : all[i]) {
+      if (json) words.push_back({{"word", w.token}, {"begin", w.place.begin}, {"end", w.place.end}, {"labels", labels_json(w.labels)}});
+      else print_labels(w.labels, w.token);
     }
-    if (json) print_json({{"text", texts[i]}, {"tokens", tokens}});
+    if (json) print_json({{"text", texts[i]}, {"words", words}});
+    else std::cout << '\n';
+  }
+}
+
+// A line an entity: its words, its type, its probability; and an empty one after each text.
+void find_entities(Context& ctx, const Classifier& classifier, const std::vector<std::string>& texts, const ClassifyOptions& options,
+                   bool json) {
+  const auto all = classifier.entities(ctx, texts, options);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Json entities = Json::array();
+    for (const FoundEntity& e : all[i]) {
+      if (json)
+        entities.push_back({{"label", e.type}, {"score", e.score}, {"text", e.text}, {"begin", e.place.begin}, {"end", e.place.end}});
+      else std::cout << fmt::format("{}\t{}\t{:.6f}\n", e.text, e.type, e.score);
+    }
+    if (json) print_json({{"text", texts[i]}, {"entities", entities}});
     else std::cout << '\n';
   }
 }
@@ -160,16 +191,21 @@ void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
   if (images) return classify_images(ctx, classifier, config);
 
   TextReport report;
-  const ClassifyOptions options{.top_k = config.top_k, .report = &report};
+  const ClassifyOptions options{.top_k = config.top_k, .threshold = config.threshold, .report = &report};
+  const bool tokens = classifier.kind() == Classifier::Kind::tokens;
+  if (config.tags && !tokens) throw CLI::ValidationError("--tags is for models that label words; this one classifies texts");
+  if (config.threshold && classifier.gives_numbers()) throw CLI::ValidationError("--threshold is for labels; this model gives numbers");
   if (config.pairs) {
     if (classifier.kind() != Classifier::Kind::texts)
       throw CLI::ValidationError("--pairs is for models that classify texts; this one labels their tokens");
     for (Pairs pairs(config.text, config.input); pairs.chunk(config.chunk_lines); std::cout.flush())
       classify_pairs(ctx, classifier, pairs, options, config.json);
   } else {
+    const bool entities = tokens && !config.tags && !config.top_k && marks_entities(classifier.names());
     InputLines input(config.text, config.input);
     for (std::vector<std::string> texts; input.chunk(config.chunk_lines, texts); std::cout.flush()) {
-      if (classifier.kind() == Classifier::Kind::tokens) classify_tokens(ctx, classifier, texts, options, config.json);
+      if (entities) find_entities(ctx, classifier, texts, options, config.json);
+      else if (tokens) classify_words(ctx, classifier, texts, options, config.json);
       else classify_texts(ctx, classifier, texts, options, config.json);
     }
   }
@@ -179,7 +215,7 @@ void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
 }  // namespace
 
 void add_classify(CLI::App& app) {
-  CLI::App* verb = app.add_subcommand("classify", "labels of texts, of their tokens, or of images");
+  CLI::App* verb = app.add_subcommand("classify", "labels of texts, of their words, or of images; numbers of texts");
   auto config = std::make_shared<ClassifyConfig>();
   auto compute = std::make_shared<ComputeConfig>();
   verb->add_option("MODEL", config->model, "a model's folder");

@@ -62,6 +62,7 @@ void add_train(CLI::App& app) {
   add_train_lm(*verb);
   add_train_image(*verb);
   add_train_mlm(*verb);
+  add_train_tag(*verb);
   add_train_translate(*verb);
 }
 

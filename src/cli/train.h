@@ -51,6 +51,7 @@ void add_train_forecast(CLI::App& verb);
 void add_train_lm(CLI::App& verb);
 void add_train_image(CLI::App& verb);
 void add_train_mlm(CLI::App& verb);
+void add_train_tag(CLI::App& verb);
 void add_train_translate(CLI::App& verb);
 
 }  // namespace transformer::cli

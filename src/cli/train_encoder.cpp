@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "io/atomic_file.h"
+#include "transformer/io/json.h"
 
 namespace transformer::cli {
 
@@ -31,6 +32,12 @@ TrainConfig encoder_training(const std::string& best_metric) {
           .best_metric = best_metric};
 }
 
+void use_best_metric(TrainConfig& training, const Task& task) {
+  if (!training.best_metric.empty()) return;
+  const std::vector<std::string> measured = task.metrics();
+  training.best_metric = measured.size() > 1 ? measured[1] : "loss";
+}
+
 EncoderStart encoder_start(const CLI::App& verb, const EncoderStart& start, const EncoderConfig& model,
                            const EncoderVocabulary& vocabulary) {
   EncoderStart out = start;
@@ -49,6 +56,15 @@ void say(const TextReport& report) {
 
 void say_model(EncoderTask& task) {
   fmt::print(stderr, "model: {} parameters, vocabulary {}, {}\n", count(task.parameters()), task.tokenizer().size(), task.layout());
+}
+
+void say_how_good(const std::string& save_dir, const std::string& valid, const std::string& test, const Evaluation& result,
+                  const std::string& samples) {
+  const std::string& file = test.empty() ? valid : test;
+  fmt::print("{}: {}", file, result.table(samples));
+  nlohmann::json report = result.to_json();
+  report["file"] = file;
+  write_json(fs::path(save_dir) / (test.empty() ? "valid_report.json" : "test_report.json"), report);
 }
 
 }  // namespace transformer::cli

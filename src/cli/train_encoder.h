@@ -1,10 +1,11 @@
 #pragma once
-// What `train classify` and `train mlm` share.
+// What `train classify`, `train tag` and `train mlm` share.
 
 #include <string>
 
 #include "cli/train.h"
 #include "transformer/train/encoder.h"
+#include "transformer/train/scores.h"
 
 namespace transformer::cli {
 
@@ -27,6 +28,9 @@ std::string write_toy(const std::string& save_dir, const std::string& name, cons
 // Settings of training that suit encoders, instead of those for translators.
 TrainConfig encoder_training(const std::string& best_metric);
 
+// Where the user has not chosen a metric: the first that the task measures beside the loss.
+void use_best_metric(TrainConfig& training, const Task& task);
+
 // With --from: the dropout that the user has set. Error (of usage) for settings that would make another model of the folder's.
 EncoderStart encoder_start(const CLI::App& verb, const EncoderStart& start, const EncoderConfig& model,
                            const EncoderVocabulary& vocabulary);
@@ -34,5 +38,8 @@ EncoderStart encoder_start(const CLI::App& verb, const EncoderStart& start, cons
 // What was odd about the texts; the line "model: …".
 void say(const TextReport& report);
 void say_model(EncoderTask& task);
+// The best model's figures on the file of test, or else of validation: on the screen and as SAVE_DIR/test_report.json.
+void say_how_good(const std::string& save_dir, const std::string& valid, const std::string& test, const Evaluation& result,
+                  const std::string& samples);
 
 }  // namespace transformer::cli

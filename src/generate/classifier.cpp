@@ -11,6 +11,9 @@
 #include "transformer/models/purpose.h"
 #include "transformer/models/text.h"
 #include "transformer/ops/shape.h"
+#include "transformer/text/entities.h"
+#include "transformer/text/utf8.h"
+#include "transformer/text/words.h"
 
 namespace transformer {
 namespace {
@@ -69,8 +72,10 @@ void Classifier::check(Kind asked) const {
   fail("classify", "{} classifies {}, not {}", architecture_of(*model_), name(kind_), name(asked));
 }
 
-// logits [classes] → the best `count` of them, all for 0; of equal ones the first comes first.
-std::vector<Label> Classifier::best(std::span<const float> logits, std::int64_t count) const {
+// logits [classes] → the best of them; of equal ones the first comes first. Numbers stay in their order.
+std::vector<Label> Classifier::best(std::span<const float> logits, const ClassifyOptions& options) const {
+  const bool several = score_ == Score::sigmoid && logits.size() > 1;
+  const std::int64_t count = options.top_k.value_or(several || options.threshold || score_ == Score::value ? 0 : 1);
   if (count < 0) fail("classify", "top_k is {}: expected 0 (all) or more", count);
   expect_finite("classify", logits);
   std::vector<double> scores(logits.begin(), logits.end());
@@ -84,8 +89,12 @@ std::vector<Label> Classifier::best(std::span<const float> logits, std::int64_t 
   }
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
-  if (count > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(count)));
+  if (score_ != Score::value) {
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+    const std::optional<float> least = several && !options.top_k && !options.threshold ? std::optional(0.5F) : options.threshold;
+    if (least) std::erase_if(order, [&](std::size_t i) { return static_cast<float>(scores[i]) < *least; });
+    if (count > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(count)));
+  }
   std::vector<Label> labels;
   for (std::size_t i : order)
     labels.push_back(
@@ -118,8 +127,7 @@ std::vector<std::vector<Label>> Classifier::label(Context& ctx, const std::vecto
     const Tensor logits = cast(ctx, model_->run(ctx, inputs).at("logits"), DType::float32);
     const std::vector<float> values = logits.to_vector<float>();
     const auto classes = static_cast<std::size_t>(logits.cols());
-    for (std::size_t row = 0; row < batch.size(); ++row)
-      out[batch[row]] = best(std::span(values).subspan(row * classes, classes), options.top_k);
+    for (std::size_t row = 0; row < batch.size(); ++row) out[batch[row]] = best(std::span(values).subspan(row * classes, classes), options);
   }
   return out;
 }
@@ -140,8 +148,54 @@ std::vector<std::vector<TokenLabels>> Classifier::tokens(Context& ctx, std::span
       for (std::size_t i = 0; i < e.size(); ++i) {
         if (e.added[i] != 0) continue;
         const auto scores = std::span(values).subspan((row * longest + i) * classes, classes);
-        out[batch[row]].push_back({e.tokens[i], e.places[i], best(scores, options.top_k)});
+        out[batch[row]].push_back({e.tokens[i], e.places[i], best(scores, options)});
       }
+    }
+  }
+  return out;
+}
+
+std::vector<std::vector<TokenLabels>> Classifier::words(Context& ctx, std::span<const std::string> texts,
+                                                        const ClassifyOptions& options) const {
+  std::vector<std::string> repaired(texts.begin(), texts.end());
+  std::int64_t replaced = 0;
+  for (std::string& text : repaired)
+    if (!is_valid_utf8(text)) text = sanitize_utf8(text, replaced);
+  const auto all = tokens(ctx, repaired, options);
+  if (options.report != nullptr) options.report->invalid_utf8 += replaced;
+  std::vector<std::vector<TokenLabels>> out(texts.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::vector<TokenPlace> places;
+    for (const TokenLabels& token : all[i]) places.push_back(token.place);
+    const std::vector<TokenPlace> words = split_words(repaired[i]);
+    const std::vector<std::int64_t> first = first_tokens(places, words);
+    for (std::size_t word = 0; word < words.size(); ++word) {
+      if (first[word] < 0) continue;
+      const TokenPlace& place = words[word];
+      out[i].push_back({repaired[i].substr(static_cast<std::size_t>(place.begin), static_cast<std::size_t>(place.end - place.begin)), place,
+                        all[i][static_cast<std::size_t>(first[word])].labels});
+    }
+  }
+  return out;
+}
+
+std::vector<std::vector<FoundEntity>> Classifier::entities(Context& ctx, std::span<const std::string> texts,
+                                                           const ClassifyOptions& options) const {
+  ClassifyOptions best_tag = options;
+  best_tag.top_k = 1, best_tag.threshold.reset();
+  const auto all = words(ctx, texts, best_tag);
+  std::vector<std::vector<FoundEntity>> out(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::vector<std::string> tags;
+    for (const TokenLabels& word : all[i]) tags.push_back(word.labels.front().name);
+    for (const Entity& entity : entities_of(tags)) {
+      FoundEntity found{.type = entity.type, .place = {all[i][entity.begin].place.begin, all[i][entity.end - 1].place.end}};
+      for (std::size_t w = entity.begin; w < entity.end; ++w) {
+        if (w > entity.begin && all[i][w].place.begin > all[i][w - 1].place.end) found.text += ' ';
+        found.text += all[i][w].token;
+        found.score += all[i][w].labels.front().score / static_cast<float>(entity.end - entity.begin);
+      }
+      if (!options.threshold || found.score >= *options.threshold) out[i].push_back(std::move(found));
     }
   }
   return out;
@@ -159,8 +213,7 @@ std::vector<std::vector<Label>> Classifier::images(Context& ctx, std::span<const
     const Tensor logits = cast(ctx, model_->run(ctx, {{"pixel_values", pixels}}).at("logits"), DType::float32);
     const std::vector<float> values = logits.to_vector<float>();
     const auto classes = static_cast<std::size_t>(logits.cols());
-    for (std::size_t row = 0; row < some.size(); ++row)
-      out.push_back(best(std::span(values).subspan(row * classes, classes), options.top_k));
+    for (std::size_t row = 0; row < some.size(); ++row) out.push_back(best(std::span(values).subspan(row * classes, classes), options));
   }
   return out;
 }

@@ -82,6 +82,22 @@ bool next_row(const std::string& path, Row& row, auto&& read, auto&& line) {
   return false;
 }
 
+std::string spelled(const json& label) { return label.is_string() ? label.get<std::string>() : label.dump(); }
+
+// What stands between separators, without the spaces around it.
+std::vector<std::string> split_labels(std::string_view cell, std::string_view separator) {
+  std::vector<std::string> out;
+  for (std::size_t begin = 0; begin <= cell.size();) {
+    const std::size_t end = std::min(cell.find(separator, begin), cell.size());
+    std::string_view label = cell.substr(begin, end - begin);
+    label.remove_prefix(std::min(label.find_first_not_of(' '), label.size()));
+    label = label.substr(0, label.find_last_not_of(' ') + 1);
+    if (!label.empty()) out.emplace_back(label);
+    begin = end + separator.size();
+  }
+  return out;
+}
+
 }  // namespace
 
 LabelledReader::LabelledReader(std::string path, LabelledColumns columns)
@@ -187,11 +203,18 @@ void LabelledReader::check_apart(const std::string& text, const std::string& sec
 std::optional<LabelledText> LabelledReader::next() {
   LabelledText row;
   if (!(json_ ? next_json(row) : next_record(row))) return std::nullopt;
-  if (row.label.empty()) fail(path(), "line {}: the class is empty", row.line);
-  if (!is_valid_utf8(row.label)) fail(path(), "line {}: the class is not UTF-8 text", row.line);
-  if (row.label.find_first_of("\t\n\r") != std::string::npos)  // it will stand in lines, between tabs
-    fail(path(), "line {}: the class {} has a tab or a line end in it: expected a name on one line", row.line, json(row.label).dump());
+  if (!row.several && !columns_.label_separator.empty()) row.several = split_labels(row.label, columns_.label_separator);
+  if (!row.several) check_label(row.label, row.line);
+  else
+    for (const std::string& label : *row.several) check_label(label, row.line);
   return row;
+}
+
+void LabelledReader::check_label(const std::string& label, std::int64_t line) const {
+  if (label.empty()) fail(path(), "line {}: the class is empty", line);
+  if (!is_valid_utf8(label)) fail(path(), "line {}: the class is not UTF-8 text", line);
+  if (label.find_first_of("\t\n\r") != std::string::npos)  // it will stand in lines, between tabs
+    fail(path(), "line {}: the class {} has a tab or a line end in it: expected a name on one line", line, json(label).dump());
 }
 
 bool LabelledReader::next_json(LabelledText& row) {
@@ -247,12 +270,17 @@ LabelledText LabelledReader::from_json(const std::string& line) const {
     if (!v.is_string()) fail(path(), "line {}: '{}' is {}, expected a string", lines_->number(), key, v.type_name());
     return v.get<std::string>();
   };
-  const json& label = value(columns_.label_column);
-  if (!label.is_string() && !label.is_number() && !label.is_boolean())
-    fail(path(), "line {}: '{}' is {}, expected the name of a class", lines_->number(), columns_.label_column, label.type_name());
-  return {.text = text(columns_.text_column),
-          .second = pairs() ? text(columns_.second_column) : "",
-          .label = label.is_string() ? label.get<std::string>() : label.dump()};
+  const std::string key = columns_.label_column == "label" && !object.contains("label") && object.contains("labels")
+      ? "labels"
+      : columns_.label_column;
+  const json& label = value(key);
+  const auto is_one = [](const json& v) { return v.is_string() || v.is_number() || v.is_boolean(); };
+  if (label.is_array() ? !std::all_of(label.begin(), label.end(), is_one) : !is_one(label))
+    fail(path(), "line {}: '{}' is {}, expected the name of a class, a number, or a list of them", lines_->number(), key,
+         label.is_array() ? "a list of other things" : label.type_name());
+  LabelledText row{.text = text(columns_.text_column), .second = pairs() ? text(columns_.second_column) : "", .label = spelled(label)};
+  if (label.is_array()) std::transform(label.begin(), label.end(), std::back_inserter(row.several.emplace()), spelled);
+  return row;
 }
 
 }  // namespace transformer

@@ -5,38 +5,18 @@
 #include <unordered_set>
 #include <utility>
 
-#include "transformer/core/error.h"
-#include "transformer/core/random.h"
+#include "text/toy_words.h"
 
 namespace transformer {
 namespace {
 
-constexpr std::int64_t most_texts = 1'000'000;
-
-// Numbers for one text, drawn one after the other.
-class Draws {
- public:
-  Draws(std::uint32_t language, std::int64_t text) : stream_{0x746F79, static_cast<std::uint32_t>(text), language} {}
-  std::size_t below(std::size_t n) { return static_cast<std::size_t>((std::uint64_t{stream_.bits(at_++)} * n) >> 32); }
-
- private:
-  RandomStream stream_;
-  std::uint64_t at_ = 0;
-};
+using namespace toy;
 
 constexpr std::array<std::string_view, 3> open = {"(", "[", "{"}, close = {")", "]", "}"};
 constexpr std::array<std::string_view, 10> fillers = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
 constexpr std::array<std::string_view, 24> words = {"sun",  "rain", "wind", "snow", "sea",  "sand", "tree", "leaf",
                                                     "bird", "fish", "frog", "bee",  "moon", "star", "hill", "lake",
                                                     "road", "wall", "door", "lamp", "bell", "drum", "song", "tale"};
-
-using Words = std::vector<std::string_view>;
-
-std::string joined(const Words& list) {
-  std::string out;
-  for (const std::string_view word : list) out.append(out.empty() ? "" : " ").append(word);
-  return out;
-}
 
 std::size_t kind_of(std::string_view word, const std::array<std::string_view, 3>& of) {
   std::size_t kind = 0;
@@ -95,14 +75,10 @@ Words unbalanced_text(Words text, Draws& draw) {
   }
 }
 
-void check(std::int64_t count) {
-  if (count < 0 || count > most_texts) fail("toy language", "{} texts: expected up to {}", count, most_texts);
-}
-
 }  // namespace
 
 std::vector<BracketText> bracket_texts(std::int64_t count) {
-  check(count);
+  check_count(count);
   std::vector<BracketText> out;
   std::unordered_set<std::string> seen;
   for (std::int64_t n = 0; std::ssize(out) + 1 < count; ++n) {
@@ -117,7 +93,7 @@ std::vector<BracketText> bracket_texts(std::int64_t count) {
 }
 
 std::vector<std::string> song_texts(std::int64_t count) {
-  check(count);
+  check_count(count);
   std::vector<std::string> out;
   std::unordered_set<std::string> seen;
   for (std::int64_t n = 0; std::ssize(out) < count; ++n) {

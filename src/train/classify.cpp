@@ -3,14 +3,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
-#include <map>
+#include <cmath>
 
 #include "core/hash.h"
 #include "generate/loop.h"
 #include "generate/text_reader.h"
 #include "text/blank.h"
 #include "train/batch_size.h"
+#include "train/encoder_batch.h"
+#include "train/labelled_rows.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/reduce.h"
 #include "transformer/ops/shape.h"
@@ -24,28 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char *where = "train classify", *head = "ForSequenceClassification", *single_label = "single_label_classification";
-
-// The classes that a classifier's config.json names, in the order of their ids; none for other models.
-std::vector<std::string> classes_of(const json& config) {
-  const auto architectures = config.find("architectures"), labels = config.find("id2label");
-  if (architectures == config.end() || !architectures->is_array() || architectures->empty() || !architectures->front().is_string() ||
-      !architectures->front().get<std::string>().ends_with(head) || labels == config.end() || !labels->is_object())
-    return {};
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < labels->size(); ++i) {
-    const auto name = labels->find(std::to_string(i));
-    if (name == labels->end() || !name->is_string()) return {};
-    names.push_back(name->get<std::string>());
-  }
-  return names;
-}
-
-json labels_json(const std::vector<std::string>& classes) {
-  json names = json::object(), ids = json::object();
-  for (std::size_t i = 0; i < classes.size(); ++i) names[std::to_string(i)] = classes[i], ids[classes[i]] = i;
-  return {{"id2label", names}, {"label2id", ids}, {"problem_type", single_label}};
-}
+constexpr const char *where = "train classify", *head_name = "ForSequenceClassification";
 
 // Their mean over the samples is 1, so that only their ratios matter.
 std::vector<float> class_weights(const std::string& setting, const std::vector<std::string>& classes,
@@ -76,132 +58,133 @@ std::vector<float> class_weights(const std::string& setting, const std::vector<s
   return out;
 }
 
-// The texts of a batch, padded. types: the model knows two kinds of text.
-HostTensors padded(const LabelledTokens& data, const std::vector<std::int64_t>& indices, std::int64_t padding, bool types) {
-  std::size_t longest = 1;
-  for (const std::int64_t i : indices) longest = std::max(longest, data.tokens.at(i).size());
-  std::vector<std::int64_t> ids(indices.size() * longest, padding), mask(ids.size(), 0), kinds(types ? ids.size() : 0, 0), labels;
-  for (std::size_t row = 0; row < indices.size(); ++row) {
-    const auto from = data.tokens.at(indices[row]);
-    const auto at = static_cast<std::ptrdiff_t>(row * longest);
-    std::copy(from.begin(), from.end(), ids.begin() + at);
-    std::fill_n(mask.begin() + at, from.size(), 1);
-    const auto i = static_cast<std::size_t>(indices[row]);
-    if (types) std::fill(kinds.begin() + at + data.second[i], kinds.begin() + at + std::ssize(from), 1);
-    labels.push_back(data.labels[i]);
+HostTensor labels_of(const LabelledTokens& data, const LabelHead& head, const std::vector<std::int64_t>& indices) {
+  const auto rows = static_cast<std::int64_t>(indices.size());
+  if (head.problem == ProblemType::single_label) {
+    std::vector<std::int64_t> labels;
+    for (const std::int64_t i : indices) labels.push_back(data.labels.at(i).front());
+    return {{rows}, std::move(labels)};
   }
-  const Shape shape{static_cast<std::int64_t>(indices.size()), static_cast<std::int64_t>(longest)};
-  HostTensors out;
-  out["input_ids"] = {shape, std::move(ids)};
-  out["attention_mask"] = {shape, std::move(mask)};
-  out["labels"] = {{shape[0]}, std::move(labels)};
-  if (types) out["token_type_ids"] = {shape, std::move(kinds)};
+  const std::size_t width = head.names.size();
+  std::vector<float> labels(indices.size() * width, 0.0F);
+  for (std::size_t row = 0; row < indices.size(); ++row) {
+    if (head.problem == ProblemType::regression)
+      std::copy_n(data.values.begin() + static_cast<std::ptrdiff_t>(indices[row]) * static_cast<std::ptrdiff_t>(width), width,
+                  labels.begin() + static_cast<std::ptrdiff_t>(row * width));
+    else
+      for (const std::int32_t label : data.labels.at(indices[row])) labels[row * width + static_cast<std::size_t>(label)] = 1.0F;
+  }
+  return {{rows, static_cast<std::int64_t>(width)}, std::move(labels)};
+}
+
+bool has_types(const TextModel& model, const LabelledTokens& data) { return model.text().types > 1 && !data.second.empty(); }
+
+HostTensors batch_of(const TextModel& model, const LabelledTokens& data, const LabelHead& head, const std::vector<std::int64_t>& indices) {
+  HostTensors out = padded_ids(data.tokens, indices, padding_of(model));
+  out["labels"] = labels_of(data, head, indices);
+  if (!has_types(model, data)) return out;
+  const Shape shape = out["input_ids"].shape;
+  std::vector<std::int64_t> types(static_cast<std::size_t>(shape.numel()), 0);
+  for (std::size_t row = 0; row < indices.size(); ++row) {
+    const auto begin = types.begin() + static_cast<std::ptrdiff_t>(row) * shape[1];
+    std::fill(begin + data.second[static_cast<std::size_t>(indices[row])], begin + std::ssize(data.tokens.at(indices[row])), 1);
+  }
+  out["token_type_ids"] = {shape, std::move(types)};
   return out;
 }
 
-std::int64_t padding_of(const TextModel& model) { return std::clamp<std::int64_t>(model.text().padding, 0, model.text().vocabulary - 1); }
-bool has_types(const TextModel& model, const LabelledTokens& data) { return model.text().types > 1 && !data.second.empty(); }
+// Nothing measured yet.
+Evaluation unmeasured(const LabelHead& head) {
+  if (head.problem == ProblemType::regression) return {.scores = NumberScores(head.names)};
+  if (head.problem == ProblemType::multi_label) return {.scores = LabelScores()};
+  return {.scores = ConfusionMatrix(head.names)};
+}
+
+// Adds what a batch's logits [texts, outputs] say to the scores of that kind.
+class Judge {
+ public:
+  Judge(const LabelledTokens& data, const LabelHead& head) : data_(data), head_(head), found_(head.names.size()) {}
+
+  void add(ConfusionMatrix& scores, std::int64_t text, std::span<const float> logits) {
+    scores.add(data_.labels.at(text).front(), std::max_element(logits.begin(), logits.end()) - logits.begin());
+  }
+  void add(NumberScores& scores, std::int64_t text, std::span<const float> logits) {
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      scores.add(static_cast<std::int64_t>(i), data_.values[static_cast<std::size_t>(text) * logits.size() + i], logits[i]);
+  }
+  // A label is given where its probability is a half or more: where its logit is not negative.
+  void add(LabelScores& scores, std::int64_t text, std::span<const float> logits) {
+    const auto labels = data_.labels.at(text);
+    bool exact = true;
+    for (std::size_t c = 0; c < logits.size(); ++c) {
+      const bool there = std::binary_search(labels.begin(), labels.end(), static_cast<std::int32_t>(c)), found = logits[c] >= 0.0F;
+      found_[c].there += there ? 1 : 0, found_[c].found += found ? 1 : 0, found_[c].right += there && found ? 1 : 0;
+      exact = exact && there == found;
+    }
+    scores.add_samples(1, exact ? 1 : 0);
+  }
+  void add(EntityScores&, std::int64_t, std::span<const float>) { fail(where, "a text has no entities here"); }
+  void finish(Evaluation& out) const {
+    if (auto* scores = std::get_if<LabelScores>(&out.scores))
+      for (std::size_t c = 0; c < found_.size(); ++c) scores->add(head_.names[c], found_[c]);
+  }
+
+ private:
+  const LabelledTokens& data_;
+  const LabelHead& head_;
+  std::vector<FoundScores::Counts> found_;  // of several labels, by class
+};
 
 // The same batches wherever texts are judged: the same figures.
-Evaluation judge(Context& ctx, const TextModel& model, const LabelledTokens& data, const std::vector<std::string>& classes) {
+Evaluation judge(Context& ctx, const TextModel& model, const LabelledTokens& data, const LabelHead& head) {
   const Inference inference(ctx);
-  std::int64_t batch_tokens = 8192;
-  for (std::int64_t i = 0; i < data.tokens.count(); ++i) batch_tokens = std::max<std::int64_t>(batch_tokens, std::ssize(data.tokens.at(i)));
-  Evaluation out{.matrix = ConfusionMatrix(classes)};
-  for (const auto& indices : plan_epoch(data.tokens, batch_tokens, 0, 0)) {
-    const NamedTensors result = model.run(ctx, to_tensors(ctx, padded(data, indices, padding_of(model), has_types(model, data))));
+  Evaluation out = unmeasured(head);
+  Judge judge(data, head);
+  for (const auto& indices : plan_epoch(data.tokens, judging_tokens(data.tokens), 0, 0)) {
+    const NamedTensors result = model.run(ctx, to_tensors(ctx, batch_of(model, data, head, indices)));
     out.loss += static_cast<double>(result.at("loss").item()) * static_cast<double>(indices.size());
     const Tensor logits = cast(ctx, result.at("logits"), DType::float32);
     const std::vector<float> values = logits.to_vector<float>();
-    const auto n = static_cast<std::ptrdiff_t>(logits.cols());
-    for (std::size_t row = 0; row < indices.size(); ++row) {
-      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(row) * n;
-      out.matrix.add(data.labels[static_cast<std::size_t>(indices[row])], std::max_element(begin, begin + n) - begin);
-    }
+    const auto n = static_cast<std::size_t>(logits.cols());
+    for (std::size_t row = 0; row < indices.size(); ++row)
+      std::visit([&](auto& scores) { judge.add(scores, indices[row], std::span(values).subspan(row * n, n)); }, out.scores);
   }
+  judge.finish(out);
   out.loss /= static_cast<double>(data.tokens.count());
   return out;
 }
-
-// A file's rows, as they were read.
-struct Rows {
-  std::string path;
-  std::vector<std::string> texts, second, labels;
-  std::vector<std::int64_t> lines;
-
-  Rows(const std::string& file, const LabelledColumns& columns) : path(file) {
-    LabelledReader reader(file, columns);
-    while (auto row = reader.next()) {
-      texts.push_back(std::move(row->text)), labels.push_back(std::move(row->label)), lines.push_back(row->line);
-      if (reader.pairs()) second.push_back(std::move(row->second));
-    }
-    if (texts.empty()) fail(path, "there are no texts");
-  }
-
-  LabelledTokens tokens(Context& ctx, const TokenizerPtr& tokenizer, std::int64_t longest, const std::vector<std::string>& classes,
-                        TextReport& report) const {
-    LabelledTokens out;
-    std::map<std::string_view, std::int32_t> ids;
-    for (const std::string& name : classes) ids.emplace(name, static_cast<std::int32_t>(ids.size()));
-    const TextReader reader(tokenizer, longest);
-    constexpr std::size_t part = 8192;
-    for (std::size_t begin = 0; begin < texts.size(); begin += part) {
-      const std::size_t size = std::min(part, texts.size() - begin);
-      const auto all = reader.read(ctx, std::span(texts).subspan(begin, size),
-                                   second.empty() ? std::span<const std::string>() : std::span(second).subspan(begin, size), &report);
-      for (const Encoding& e : all) {
-        out.tokens.add(e.ids);
-        if (!second.empty())
-          out.second.push_back(static_cast<std::int32_t>(std::find(e.type_ids.begin(), e.type_ids.end(), 1) - e.type_ids.begin()));
-      }
-    }
-    for (const std::string& label : labels) out.labels.push_back(ids.at(label));
-    return out;
-  }
-
-  // known_by: who has the classes.
-  void check_classes(const std::vector<std::string>& classes, const std::string& known_by) const {
-    for (std::size_t i = 0; i < labels.size(); ++i)
-      if (std::find(classes.begin(), classes.end(), labels[i]) == classes.end())
-        fail(path, "line {} has the class '{}', which {} does not have{}", lines[i], labels[i], known_by, did_you_mean(labels[i], classes));
-  }
-};
 
 }  // namespace
 
 std::uint64_t LabelledTokens::fingerprint() const {
   Hash hash;
   tokens.add_to(hash);
-  for (const auto* list : {&second, &labels})
-    for (const std::int32_t value : *list) hash.word(static_cast<std::uint64_t>(value));
+  for (const std::int32_t value : second) hash.word(static_cast<std::uint64_t>(value));
+  for (const std::int32_t value : labels.all()) hash.word(static_cast<std::uint64_t>(value));
+  for (std::size_t i = 0; i < labels.offsets().size(); ++i)  // several: whose they are
+    if (const auto offset = static_cast<std::size_t>(labels.offsets()[i]); offset != i) hash.word(i), hash.word(offset);
+  for (const float value : values) hash.word(std::bit_cast<std::uint32_t>(value));
   return hash.finish();
 }
 
 struct ClassifyFiles {
-  Rows training;
-  std::optional<Rows> validation, test;
+  LabelledRows training;
+  std::optional<LabelledRows> validation, test;
+  LabelHead head;
 
   explicit ClassifyFiles(const ClassifyConfig& config) : training((check(config), config.data), config.columns) {
     if (!config.valid.empty()) validation.emplace(config.valid, config.columns);
     if (!config.test.empty()) test.emplace(config.test, config.columns);
+    head = training.head(config.problem_type == ProblemType::by_labels ? training.problem() : config.problem_type);
   }
   static void check(const ClassifyConfig& config) {
     if (config.data.empty()) fail(where, "data is missing: expected a file with texts and their classes");
     for (const std::string& path : {config.valid, config.test})
       if (!path.empty() && path != "-") LabelledReader(path, config.columns);  // what is wrong is known before the large one is read
   }
-
-  std::vector<std::string> classes() const {
-    std::vector<std::string> names = training.labels;
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    if (names.size() < 2)
-      fail(training.path, "all {} texts have the class '{}': expected two classes or more", training.texts.size(), names.front());
-    return names;
-  }
-  void check_classes(const std::vector<std::string>& classes) const {
-    if (validation) validation->check_classes(classes, "the training text " + training.path);
-    if (test) test->check_classes(classes, "the training text " + training.path);
+  void check_labels(const LabelHead& known) const {
+    if (validation) validation->check(known, "the training text " + training.path);
+    if (test) test->check(known, "the training text " + training.path);
   }
   LineSource texts() const {
     std::vector<std::string> all = training.texts;
@@ -217,45 +200,61 @@ ClassifyTask::ClassifyTask(Context& ctx, const ClassifyConfig& config, const Enc
     : EncoderTask(ctx, where), config_(config) {
   check_fresh(resumed);
   const ClassifyFiles files(config);
-  classes_ = files.classes();
-  files.check_classes(classes_);
+  head_ = std::make_shared<LabelHead>(files.head);
+  files.check_labels(*head_);
   make_tokenizer(model, vocabulary, files.texts(), resumed);
-  build(model, head, config.max_length, labels_json(classes_));
+  build(model, head_name, config.max_length, head_json(*head_));
   read(files);
 }
 
 ClassifyTask::ClassifyTask(Context& ctx, const ClassifyConfig& config, const EncoderStart& start)
     : EncoderTask(ctx, where), config_(config) {
   const ClassifyFiles files(config);
-  classes_ = files.classes();
-  open(start, head, config.max_length, [&](const json& theirs) {
-    const std::vector<std::string> known = classes_of(theirs);
-    const bool all = std::all_of(classes_.begin(), classes_.end(),
-                                 [&](const std::string& c) { return std::find(known.begin(), known.end(), c) != known.end(); });
-    if (all) {
-      classes_ = known;
-      // A head that was trained for something else gives each text one class from now on.
-      const json type = theirs.value("problem_type", json());
-      return type.is_null() || type == single_label ? json() : json{{"problem_type", single_label}};
+  head_ = std::make_shared<LabelHead>(files.head);
+  open(start, head_name, config.max_length, [&](const json& theirs) {
+    const LabelHead known = head_of(theirs);
+    const bool numbers = head_->problem == ProblemType::regression;
+    const bool fits = numbers ? known.problem == ProblemType::regression && known.names.size() == head_->names.size()
+                              : std::all_of(head_->names.begin(), head_->names.end(), [&](const std::string& c) {
+                                  return std::find(known.names.begin(), known.names.end(), c) != known.names.end();
+                                });
+    if (fits) {
+      head_->names = known.names;
+      // A head that was trained for something else is of this kind from now on.
+      const json wanted = head_json(*head_).at("problem_type"), type = theirs.value("problem_type", json());
+      const bool same = type == wanted || (type.is_null() && known.problem == head_->problem);
+      return same ? json() : json{{"problem_type", wanted}};
     }
-    json changes = labels_json(classes_);
-    if (theirs.contains("num_labels")) changes["num_labels"] = classes_.size();
+    json changes = head_json(*head_);
+    if (theirs.contains("num_labels")) changes["num_labels"] = head_->names.size();
     return changes;
   });
-  files.check_classes(classes_);
+  files.check_labels(*head_);
   read(files);
 }
 
+ProblemType ClassifyTask::problem() const { return head_->problem; }
+const std::vector<std::string>& ClassifyTask::classes() const { return head_->names; }
+
+std::pair<double, double> ClassifyTask::spread() const {
+  double mean = 0.0, squares = 0.0;
+  const auto n = static_cast<double>(training_.values.size());
+  for (const float value : training_.values) mean += static_cast<double>(value) / n;
+  for (const float value : training_.values) squares += (static_cast<double>(value) - mean) * (static_cast<double>(value) - mean) / n;
+  return {mean, std::sqrt(squares)};
+}
+
 void ClassifyTask::read(const ClassifyFiles& files) {
-  samples_.assign(classes_.size(), 0);
-  for (const std::string& label : files.training.labels)
-    ++samples_[static_cast<std::size_t>(std::find(classes_.begin(), classes_.end(), label) - classes_.begin())];
-  weights_ = class_weights(config_.class_weights, classes_, samples_);
-  const auto tokens = [&](const Rows& rows) { return rows.tokens(context(), shared_tokenizer(), longest(), classes_, report_); };
+  const auto tokens = [&](const LabelledRows& rows) { return rows.tokens(context(), shared_tokenizer(), longest(), *head_, report_); };
   training_ = tokens(files.training);
   if (files.validation) validation_ = tokens(*files.validation);
   if (files.test) test_ = tokens(*files.test);
   if (config_.max_tokens == 0) config_.max_tokens = max_tokens_for(training_.tokens, ClassifyConfig::usual_max_tokens);
+  samples_.assign(classes().size(), 0);
+  for (const std::int32_t label : training_.labels.all()) ++samples_[static_cast<std::size_t>(label)];
+  if (config_.class_weights != "none" && problem() != ProblemType::single_label)
+    fail(where, "class_weights is '{}': weights are for texts with one class each", config_.class_weights);
+  weights_ = class_weights(config_.class_weights, classes(), samples_);
   static_cast<void>(plan_epoch(training_.tokens, config_.max_tokens, 0, 0));  // says when a text is too long for a batch
 }
 
@@ -278,9 +277,7 @@ Batch ClassifyTask::prepare(std::int64_t index) const {
   const std::vector<std::int64_t>& indices = plan_[static_cast<std::size_t>(index)];
   std::int64_t tokens = 0;
   for (const std::int64_t i : indices) tokens += std::ssize(training_.tokens.at(i));
-  return {.content = padded(training_, indices, padding_of(network()), has_types(network(), training_)),
-          .targets = std::ssize(indices),
-          .tokens = tokens};
+  return {.content = batch_of(network(), training_, *head_, indices), .targets = std::ssize(indices), .tokens = tokens};
 }
 
 // With weights: Σ w·(−log p) / n, where the mean of w is 1.
@@ -292,43 +289,42 @@ Tensor ClassifyTask::loss(Context& ctx, const Batch& batch) const {
   std::vector<float> factors(static_cast<std::size_t>(log_p.numel()), 0.0F);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const auto label = static_cast<std::size_t>(labels[i]);
-    factors[i * classes_.size() + label] = -weights_[label] / static_cast<float>(labels.size());
+    factors[i * classes().size() + label] = -weights_[label] / static_cast<float>(labels.size());
   }
   return reshape(ctx, sum(ctx, mul(ctx, log_p, Tensor::from<float>(ctx, log_p.shape(), factors))), {1});
 }
 
 Metrics ClassifyTask::validate(Context& ctx) {
   if (!validation_) return {};
-  const Evaluation e = judge(ctx, network(), *validation_, classes_);
-  return {{"loss", e.loss}, {"accuracy", e.matrix.accuracy()}, {"macro_f1", e.matrix.macro_f1()}};
+  return judge(ctx, network(), *validation_, *head_).metrics();
 }
 
 std::vector<std::string> ClassifyTask::metrics() const {
-  if (!validation_) return {};
-  return {"loss", "accuracy", "macro_f1"};
+  std::vector<std::string> names;
+  if (!validation_) return names;
+  for (const auto& [name, value] : unmeasured(*head_).metrics()) names.push_back(name);
+  return names;
 }
 
 std::optional<Evaluation> ClassifyTask::test(Context& ctx) const {
   if (!test_ && !validation_) return std::nullopt;
-  return judge(ctx, network(), test_ ? *test_ : *validation_, classes_);
+  return judge(ctx, network(), test_ ? *test_ : *validation_, *head_);
 }
 
 Evaluation evaluate_classifier(Context& ctx, const fs::path& folder, const std::string& file, const LabelledColumns& columns,
                                std::int64_t max_length) {
-  const Rows rows(file, columns);
+  const LabelledRows rows(file, columns);
   const std::unique_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
   const auto* text = dynamic_cast<const TextModel*>(model.get());
-  const std::vector<std::string> classes = classes_of(model->config());
-  if (text == nullptr || text->text().task != TextTask::sequence_labels || classes.empty())
+  const LabelHead head = head_of(model->config());
+  if (text == nullptr || text->text().task != TextTask::sequence_labels || head.names.empty())
     fail(folder.string(),
          "not a classifier of texts: expected a …ForSequenceClassification whose config.json names the classes (id2label)");
-  if (const json type = model->config().value("problem_type", json()); !type.is_null() && type != single_label)
-    fail(folder.string(), "its problem_type is {}: expected {}, a model that gives each text one class", type.dump(), single_label);
-  rows.check_classes(classes, "the model " + folder.string());
+  rows.check(head, "the model " + folder.string());
   TextReport report;
   const std::int64_t most = longest_text(*model), longest = max_length > 0 && (most == 0 || max_length < most) ? max_length : most;
-  const LabelledTokens data = rows.tokens(ctx, tokenizer_of(folder), longest, classes, report);
-  Evaluation out = judge(ctx, *text, data, classes);
+  const LabelledTokens data = rows.tokens(ctx, tokenizer_of(folder), longest, head, report);
+  Evaluation out = judge(ctx, *text, data, head);
   out.report = report;
   return out;
 }

@@ -61,6 +61,8 @@ double ConfusionMatrix::macro_f1() const {
   return there == 0 ? 0.0 : sum / static_cast<double>(there);
 }
 
+Metrics ConfusionMatrix::metrics() const { return {{"accuracy", accuracy()}, {"macro_f1", macro_f1()}}; }
+
 std::string ConfusionMatrix::table(const std::string& what) const {
   const auto classes = std::ssize(names_);
   std::size_t widest = 5;

@@ -56,13 +56,67 @@ TEST_F(Labels, PairsAreLinesWithATab) {
   expect_usage("classify bert-cls --pairs --image x.png", "--pairs");
 }
 
-TEST_F(Labels, TokensStandOneALine) {
+TEST_F(Labels, WordsStandOneALine) {
   std::filesystem::create_directories(folder_ / "variants");
   copy("variants/bert-tokens");
-  const CommandResult r = run("classify variants/bert-tokens", "012\n31\n");
+  const CommandResult r = run("classify variants/bert-tokens", "012 3 1\n31\n");
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_EQ(lines_of(r.out), 3 + 1 + 2 + 1);
-  EXPECT_TRUE(r.out.starts_with("0\t")) << r.out;
+  EXPECT_EQ(lines_of(r.out), 3 + 1 + 1 + 1);
+  EXPECT_TRUE(r.out.starts_with("012\t")) << r.out;
+  EXPECT_EQ(run("classify variants/bert-tokens --tags", "012 3 1\n31\n").out, r.out);
+  const CommandResult json = run("classify variants/bert-tokens --json --top-k 0 --text '01 2'");
+  const nlohmann::json words = nlohmann::json::parse(json.out).at("words");
+  ASSERT_EQ(words.size(), 2U);
+  EXPECT_EQ(words[1].at("begin"), 3);
+  EXPECT_EQ(words[0].at("labels").size(), 3U);
+}
+
+// Tags that mark entities: what they make up, or the words themselves.
+TEST_F(Labels, EntitiesAndTags) {
+  std::filesystem::create_directories(folder_ / "variants");
+  copy("variants/bert-tokens");
+  nlohmann::json config = nlohmann::json::parse(read("variants/bert-tokens/config.json"));
+  config["id2label"] = {{"0", "B-X"}, {"1", "B-Y"}, {"2", "O"}};
+  write("variants/bert-tokens/config.json", config.dump());
+  const std::string input = "0 1 2 3 1 0\n2\n";
+  const CommandResult tags = run("classify variants/bert-tokens --tags", input), entities = run("classify variants/bert-tokens", input);
+  EXPECT_EQ(tags.code, 0) << tags.err;
+  EXPECT_EQ(entities.code, 0) << entities.err;
+  EXPECT_EQ(lines_of(tags.out), 6 + 1 + 1 + 1);
+  const auto count = [](const std::string& text, const std::string& part) {
+    std::int64_t n = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+    return n;
+  };
+  EXPECT_EQ(lines_of(entities.out), count(tags.out, "\tB-") + 2);
+  EXPECT_EQ(count(entities.out, "\tX\t"), count(tags.out, "\tB-X\t"));
+  const CommandResult json = run("classify variants/bert-tokens --json", input);
+  const nlohmann::json first = nlohmann::json::parse(json.out.substr(0, json.out.find('\n')));
+  EXPECT_EQ(first.at("text"), "0 1 2 3 1 0");
+  EXPECT_EQ(run("classify variants/bert-tokens --threshold 1", input).out, "\n\n");
+  expect_usage("classify variants/bert-tokens --pairs --text x", "--pairs is for models that classify texts");
+}
+
+TEST_F(Labels, SeveralLabelsAndNumbers) {
+  copy("bert-cls");
+  const auto with = [&](const char* problem) {
+    nlohmann::json config = nlohmann::json::parse(read("bert-cls/config.json"));
+    config["problem_type"] = problem;
+    write("bert-cls/config.json", config.dump());
+  };
+  with("multi_label_classification");
+  const CommandResult all = run("classify bert-cls --threshold 0 --text first");
+  EXPECT_EQ(all.code, 0) << all.err;
+  EXPECT_EQ(std::count(all.out.begin(), all.out.end(), '\t'), 5) << all.out;
+  EXPECT_EQ(run("classify bert-cls --threshold 1 --text first").out, "\n");
+  with("regression");
+  const CommandResult numbers = run("classify bert-cls --text first --text second");
+  EXPECT_EQ(numbers.code, 0) << numbers.err;
+  EXPECT_EQ(lines_of(numbers.out), 2);
+  EXPECT_EQ(std::count(numbers.out.begin(), numbers.out.end(), '\t'), 4) << "three numbers each";
+  EXPECT_EQ(numbers.out.find("LABEL"), std::string::npos);
+  expect_usage("classify bert-cls --threshold 0.5 --text x", "--threshold is for labels");
+  expect_usage("classify bert-cls --tags --text x", "--tags is for models that label words");
 }
 
 TEST_F(Labels, ImagesAreFiles) {

@@ -2,6 +2,8 @@
 //
 // A task is one row: the files it trains on, and its command without --save-dir. It saves every few updates, validates, and averages
 // its last checkpoints, so that all of that is under test; a whole run should take a second or two.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -12,6 +14,7 @@
 #include "support/toy_images.h"
 #include "transformer/series/toy_prices.h"
 #include "transformer/text/toy_corpus.h"
+#include "transformer/text/toy_labels.h"
 #include "transformer/text/toy_languages.h"
 
 namespace transformer::test {
@@ -59,10 +62,30 @@ void toy_languages(const Write& write) {
   write("train.tsv", brackets), write("songs", songs);
 }
 
+void toy_labels(const Write& write) {
+  std::string several, numbers, tagged;
+  for (const SwitchText& t : switch_texts(400)) several += fmt::format("{}\t{}\n", t.text, fmt::join(t.on, ","));
+  for (const ShoppingText& t : shopping_texts(400)) numbers += fmt::format("{}\t{}\n", t.text, t.total);
+  for (const TaggedText& t : name_texts(300)) {
+    for (std::size_t i = 0; i < t.words.size(); ++i) tagged += t.words[i] + " " + t.tags[i] + "\n";
+    tagged += "\n";
+  }
+  write("several.tsv", several), write("numbers.tsv", numbers), write("tagged.conll", tagged);
+}
+
 const std::vector<ResumeCase> cases{
     {"classify", toy_languages,
      split("train classify --data train.tsv --valid train.tsv --subwords whitespace --class-weights 1,2 --max-length 64 --max-tokens 400 "
            "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 4 "
+           "--save-interval-updates 5 --threads 2 --average 3")},
+    {"classify_several", toy_labels,
+     split(
+         "train classify --data several.tsv --valid several.tsv --label-separator , --subwords whitespace --max-length 64 --max-tokens 400 "
+         "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 6 "
+         "--save-interval-updates 5 --threads 2 --average 3")},
+    {"classify_numbers", toy_labels,
+     split("train classify --data numbers.tsv --valid numbers.tsv --arch distilbert --subwords whitespace --max-length 64 --max-tokens 400 "
+           "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 6 "
            "--save-interval-updates 5 --threads 2 --average 3")},
     {"forecast", toy_series,
      split("train forecast --csv prices.csv --preset documents --dropout 0.2 --attention-dropout 0.1 --head-dropout 0.1 --batch-size 32 "
@@ -77,6 +100,10 @@ const std::vector<ResumeCase> cases{
     {"mlm", toy_languages,
      split("train mlm --text songs --valid-text songs --subwords bpe --vocab-size 80 --whole-word --max-length 64 --max-tokens 600 "
            "--arch roberta --d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 2 "
+           "--save-interval-updates 5 --threads 2 --average 3")},
+    {"tag", toy_labels,
+     split("train tag --data tagged.conll --valid tagged.conll --arch roberta --subwords whitespace --max-length 64 --max-tokens 400 "
+           "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 6 "
            "--save-interval-updates 5 --threads 2 --average 3")},
     {"translate", toy_pairs,
      split("train translate --source train.en --target train.ko --valid-source valid.en --valid-target valid.ko --vocab-size 400 "

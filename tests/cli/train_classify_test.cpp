@@ -80,6 +80,61 @@ TEST_F(TrainEncoder, BatchesSuitSmallData) {
   EXPECT_EQ(saved("updates"), 4096);
 }
 
+// Several labels, numbers and tags of words, each from a file to the verbs that use the model.
+TEST_F(TrainEncoder, LabelsOfEveryKind) {
+  std::string several, numbers, tagged;
+  for (int i = 0; i < 12; ++i) {
+    several += "lamp on bell on\tbell;lamp\nlamp off\t\nbell on\tbell\n";
+    numbers += "one milk\t0.3\ntwo milk\t0.6\ntwo tea\t1\n";
+    tagged += "mr B-PER\nparis I-PER\nslept O\n\nin O\nparis B-LOC\n\n";
+  }
+  write("several.tsv", several), write("numbers.tsv", numbers), write("tagged.conll", tagged);
+  const std::string more =
+      "--lr 0.005 --warmup-updates 30 --max-epoch 40 --max-tokens 24 --validate-interval-updates 70 --dropout 0 --attention-dropout 0 "
+      "--d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --threads 1 --subwords whitespace ";
+
+  CommandResult r = run("train classify --data several.tsv --valid several.tsv --label-separator ';' --save-dir several " + more);
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"training: 36 texts with any of 2 labels (bell 24, lamp 12)", "micro_f1 1"});
+  expect_parts(r.out, {"several.tsv: 36 texts, micro-F1 100.00 %, macro-F1 100.00 %, all labels right 100.00 %"});
+  EXPECT_TRUE(run("evaluate several --data several.tsv --label-separator ';'").out.starts_with(r.out + "\nloss "));
+  r = run("classify several --text 'lamp on bell on' --text 'lamp off'");
+  expect_parts(r.out, {"bell\t0.9", "lamp\t0.9", "\n\n"});
+
+  r = run("train classify --data numbers.tsv --valid numbers.tsv --save-dir numbers " + more);
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"training: 36 texts with a number each (mean 0.6333, deviation 0.2867)", "the labels are numbers", "r2 0.9"});
+  expect_parts(r.out, {"numbers.tsv: 36 texts, R² 0.99"});
+  EXPECT_TRUE(run("evaluate numbers --data numbers.tsv").out.starts_with(r.out + "\nloss "));
+  EXPECT_NEAR(std::stod(run("classify numbers --text 'two tea'").out), 1.0, 0.1);
+  EXPECT_EQ(read_json(folder_ / "numbers/valid_report.json").at("samples"), 36);
+
+  const std::string tag = "train tag --data tagged.conll --valid tagged.conll --save-dir tagged " + more;
+  r = run(tag);
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"training: 24 texts, 60 words with 4 tags (B-LOC, B-PER, I-PER, O)", "f1 1"});
+  expect_parts(r.out, {"tagged.conll: 60 words, entities: F1 100.00 %", "PER "});
+  EXPECT_TRUE(run("evaluate tagged --data tagged.conll").out.starts_with(r.out + "\nloss "));
+  expect_parts(run("classify tagged --text 'mr paris slept'").out, {"mr paris\tPER\t0.9"});
+  expect_parts(run("classify tagged --tags --text 'in paris'").out, {"in\tO\t0.9", "paris\tB-LOC\t0.9"});
+  // Further, with the head it has; and the body of a classifier with a new one.
+  EXPECT_EQ(run("train tag --from tagged --data tagged.conll --max-update 2 --save-dir further --threads 1").code, 0) << read("stderr");
+  EXPECT_EQ(run("train tag --from numbers --data tagged.conll --max-update 2 --save-dir other --threads 1").code, 0) << read("stderr");
+  expect_failure("evaluate other --data several.tsv", "several.tsv: line 1");
+
+  expect_failure("train tag --max-update 2 --save-dir none", "data is missing");
+  write("unknown.conll", "in O\nrome B-CITY\n");
+  expect_failure("train tag --data tagged.conll --valid unknown.conll --max-update 2 --save-dir none",
+                 "unknown.conll: line 2 has the tag 'B-CITY'");
+  expect_failure("evaluate tagged --data unknown.conll", "line 2 has the tag 'B-CITY', which the model tagged does not have");
+  write("one.conll", "in O\n");
+  expect_failure("train tag --data one.conll --max-update 2 --save-dir none", "all words have the tag 'O'");
+  expect_failure("train classify --data several.tsv --label-separator ';' --problem-type regression --max-update 2 --save-dir none",
+                 "is not a number");
+  expect_usage("train classify --data several.tsv --problem-type several --save-dir none", "problem-type");
+  EXPECT_FALSE(fs::exists(folder_ / "none"));
+}
+
 TEST_F(TrainEncoder, BadDataIsNamedAndNothingIsWritten) {
   write("train.tsv", "a b\tx\nc d\ty\n");
   const std::string start = std::string("train classify --max-update 2 --save-dir model") + small;
@@ -169,6 +224,14 @@ TEST_F(TrainEncoder, ToyTextsAreWrittenBesideTheModel) {
   expect_parts(r.err, {"training: 100 texts of 2 classes (balanced 50, unbalanced 50)"});
   expect_parts(r.out, {"model/toy/test.tsv: 2000 texts"});
   EXPECT_TRUE(run("evaluate model --data model/toy/test.tsv").out.starts_with(r.out + "\nloss "));
+  const auto toy = [&](const std::string& task, const std::string& part) {
+    const CommandResult made = run("train " + task + " --toy 100 --max-length 48 --max-update 2 --save-dir '" + task + "'" + small);
+    EXPECT_EQ(made.code, 0) << made.err;
+    expect_parts(made.out, {part});
+  };
+  toy("tag", "tag/toy/test.conll: ");
+  toy("classify --problem-type multi_label", "/toy/test.tsv: 2000 texts, micro-F1");
+  toy("classify --problem-type regression", "/toy/test.tsv: 2000 texts, R²");
 }
 
 }  // namespace

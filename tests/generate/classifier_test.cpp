@@ -6,6 +6,7 @@
 #include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_tokenizer.h"
+#include "transformer/text/entities.h"
 
 namespace transformer::test {
 namespace {
@@ -116,6 +117,25 @@ TEST(Classifier, TheProblemSaysWhatAScoreIs) {
   for (const Label& l : values) EXPECT_NEAR(l.score, logits[static_cast<std::size_t>(l.id)], 1e-5);
 }
 
+// Where a text may have several labels, those that reach the threshold; numbers keep their order.
+TEST(Classifier, GivesWhatTheProblemAsksFor) {
+  Context ctx;
+  const std::string text = "some text";
+  const Folder several("bert-cls", {{"problem_type", "multi_label_classification"}}), value("bert-cls", {{"problem_type", "regression"}});
+  const Classifier labels = Classifier::load(ctx, several.path()), numbers = Classifier::load(ctx, value.path());
+  const auto get = [&](const Classifier& c, const ClassifyOptions& options) { return c.texts(ctx, std::span(&text, 1), options)[0]; };
+  const std::vector<Label> all = get(labels, {.top_k = 0});
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(std::ssize(get(labels, {})), std::count_if(all.begin(), all.end(), [](const Label& l) { return l.score >= 0.5F; }));
+  EXPECT_EQ(get(labels, {.threshold = all[1].score}).size(), 2U);
+  EXPECT_EQ(get(labels, {.top_k = 1, .threshold = all[1].score}).size(), 1U);
+  EXPECT_TRUE(get(labels, {.threshold = 1.0F}).empty());
+  EXPECT_TRUE(numbers.gives_numbers() && !labels.gives_numbers());
+  const std::vector<Label> values = get(numbers, {});
+  ASSERT_EQ(values.size(), 3U);
+  for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i].id, static_cast<std::int64_t>(i));
+}
+
 TEST(Classifier, ATextThatIsTooLongIsCutBeforeItsEndToken) {
   const Folder folder("distilbert-cls");
   Context ctx;
@@ -148,6 +168,42 @@ TEST(Classifier, LabelsTokensWithTheirPlaces) {
     EXPECT_NEAR(l.score, probability(row, l.id), 1e-5);
   }
   EXPECT_NE(message_of([&] { classifier.texts(ctx, two); }).find("the tokens of texts, not texts"), std::string::npos);
+}
+
+// Words have the labels of their first tokens; entities are what the labels make up.
+TEST(Classifier, WordsAndEntities) {
+  const Folder folder("variants/bert-tokens", {{"id2label", {{"0", "B-X"}, {"1", "I-X"}, {"2", "O"}}}});
+  Context ctx;
+  const Classifier classifier = Classifier::load(ctx, folder.path());
+  const std::vector<std::string> texts{"01 20 \xff 3", "", "22 1 0 2 1"};
+  TextReport report;
+  const auto tokens = classifier.tokens(ctx, std::vector<std::string>{"01 20 \uFFFD 3", "", "22 1 0 2 1"});
+  const auto words = classifier.words(ctx, texts, {.report = &report});
+  EXPECT_EQ(report.invalid_utf8, 1);
+  ASSERT_GE(words[0].size(), 3U);
+  EXPECT_EQ(words[0][1].token, "20");
+  EXPECT_EQ(words[0][1].place, (TokenPlace{3, 5}));
+  const auto at = std::find_if(tokens[0].begin(), tokens[0].end(), [](const TokenLabels& t) { return t.place.begin == 3; });
+  ASSERT_NE(at, tokens[0].end());
+  EXPECT_EQ(words[0][1].labels[0].id, at->labels[0].id);
+  EXPECT_TRUE(words[1].empty());
+
+  const auto entities = classifier.entities(ctx, texts);
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    std::vector<std::string> tags;
+    for (const TokenLabels& w : words[i]) tags.push_back(w.labels[0].name);
+    const std::vector<Entity> expected = entities_of(tags);
+    ASSERT_EQ(entities[i].size(), expected.size());
+    for (std::size_t e = 0; e < expected.size(); ++e) {
+      EXPECT_EQ(entities[i][e].type, "X");
+      EXPECT_EQ(entities[i][e].place.begin, words[i][expected[e].begin].place.begin);
+      EXPECT_EQ(entities[i][e].place.end, words[i][expected[e].end - 1].place.end);
+      double mean = 0.0;
+      for (std::size_t w = expected[e].begin; w < expected[e].end; ++w)
+        mean += words[i][w].labels[0].score / static_cast<double>(expected[e].end - expected[e].begin);
+      EXPECT_NEAR(entities[i][e].score, mean, 1e-6);
+    }
+  }
 }
 
 TEST(Classifier, LabelsImages) {

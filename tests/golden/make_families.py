@@ -139,7 +139,9 @@ def cases():
         elif labels == "class":
             inputs["labels"] = torch.randint(0, config.num_labels, (batch,), generator=g)
         elif labels == "float":
-            inputs["labels"] = torch.randn(batch, generator=g)
+            inputs["labels"] = torch.randn(batch, generator=g) if config.num_labels == 1 else torch.randn(batch, config.num_labels, generator=g)
+        elif labels == "several":
+            inputs["labels"] = torch.randint(0, 2, (batch, config.num_labels), generator=g).float()
         return cls._from_config(config, **eager), inputs, "encoder"
 
     def pair(cls, config, batch=2, source=8, target=6):
@@ -204,6 +206,19 @@ def cases():
     yield "distilbert-mlm", lambda: encoder(hf.DistilBertForMaskedLM, hf.DistilBertConfig(**distil), "mlm", types=1)
     yield "distilbert-base", lambda: encoder(hf.DistilBertModel, hf.DistilBertConfig(**distil), None, types=1)
     yield "distilbert-sin", lambda: encoder(hf.DistilBertForTokenClassification, hf.DistilBertConfig(**distil, sinusoidal_pos_embds=True, activation="relu", num_labels=3), "tokens", types=1)
+    # The heads of encoders: tags of words, several labels, one number and several. These are in variants/.
+    tiny = dict(vocab_size=V, hidden_size=12, num_hidden_layers=2, num_attention_heads=3, intermediate_size=20, max_position_embeddings=16,
+                hidden_dropout_prob=0, attention_probs_dropout_prob=0)
+    tiny_distil = dict(vocab_size=V, dim=12, n_layers=2, n_heads=3, hidden_dim=20, max_position_embeddings=16, dropout=0, attention_dropout=0,
+                       seq_classif_dropout=0)
+    for family, start, config, sizes, types in (("bert", "Bert", hf.BertConfig, tiny, 2),
+                                                ("roberta", "Roberta", hf.RobertaConfig, dict(tiny, pad_token_id=1, bos_token_id=0, eos_token_id=2), 1),
+                                                ("distilbert", "DistilBert", hf.DistilBertConfig, tiny_distil, 1)):
+        for name, head, labels, more in (("tags", "ForTokenClassification", "tokens", dict(num_labels=5)),
+                                         ("several", "ForSequenceClassification", "several", dict(num_labels=4, problem_type="multi_label_classification")),
+                                         ("number", "ForSequenceClassification", "float", dict(num_labels=1, problem_type="regression")),
+                                         ("numbers", "ForSequenceClassification", "float", dict(num_labels=3, problem_type="regression"))):
+            yield f"{family}-{name}", lambda: encoder(getattr(hf, start + head), config(**sizes, **more), labels, types=types)
     t5 = dict(vocab_size=V, d_model=40, d_kv=12, d_ff=70, num_layers=2, num_decoder_layers=3, num_heads=3, relative_attention_num_buckets=10,
               relative_attention_max_distance=20, dropout_rate=0, decoder_start_token_id=0, pad_token_id=0, eos_token_id=1)
     yield "t5-gated-silu", lambda: pair(hf.T5ForConditionalGeneration, hf.T5Config(**{**t5, "num_decoder_layers": 2}, feed_forward_proj="gated-silu", tie_word_embeddings=False))

@@ -1,5 +1,7 @@
 #include "transformer/text/labelled.h"
 
+#include <fmt/ranges.h>
+
 #include "support/op_check.h"
 #include "text/files.h"
 
@@ -98,6 +100,27 @@ TEST(Labelled, JsonLines) {
             Rows({"1|why|so|yes"}));
 }
 
+TEST(Labelled, SeveralLabels) {
+  const TextFolder folder;
+  const auto lists = [&](const std::string& path, const LabelledColumns& columns = {}) {
+    LabelledReader reader(path, columns);
+    Rows out;
+    while (const auto row = reader.next())
+      out.push_back(row->several ? fmt::format("{}", fmt::join(*row->several, "|")) : "one " + row->label);
+    return out;
+  };
+  EXPECT_EQ(lists(folder.write("a.tsv", "x\ta, b c ,,d\ny\ta\nz\t\n"), {.label_separator = ","}), Rows({"a|b c|d", "a", ""}));
+  EXPECT_EQ(lists(folder.write("b.tsv", "x\ta; b\n")), Rows({"one a; b"}));
+  const std::string file = folder.write(
+      "a.jsonl",
+      "{\"text\": \"x\", \"labels\": [\"a\", 2, true]}\n{\"text\": \"y\", \"labels\": []}\n{\"text\": \"z\", \"label\": \"a,b\"}\n");
+  EXPECT_EQ(lists(file), Rows({"a|2|true", "", "one a,b"}));
+  EXPECT_EQ(lists(file, {.label_separator = ","}), Rows({"a|2|true", "", "a|b"}));
+  test::expect_error([&] { lists(folder.write("b.jsonl", "{\"text\": \"x\", \"labels\": [\"\"]}")); }, {"line 1: the class is empty"});
+  test::expect_error([&] { lists(folder.write("c.jsonl", "{\"text\": \"x\", \"labels\": [[1]]}")); },
+                     {"line 1: 'labels' is a list of other things"});
+}
+
 TEST(Labelled, WhatIsWrongIsNamedWithItsLine) {
   const TextFolder folder;
   const auto refused =
@@ -126,7 +149,7 @@ TEST(Labelled, WhatIsWrongIsNamedWithItsLine) {
   refused("a.jsonl", "{\"text\": \"a\", \"label\": \"b\"}\n{\"text\": \n", {"line 2"});
   refused("a.jsonl", "{\"text\": \"a\", \"lable\": \"b\"}", {"line 1 has no key 'label'", "did you mean 'lable'"});
   refused("a.jsonl", "{\"text\": 3, \"label\": \"b\"}", {"line 1: 'text' is number"});
-  refused("a.jsonl", "{\"text\": \"a\", \"label\": []}", {"line 1: 'label' is array"});
+  refused("a.jsonl", "{\"text\": \"a\", \"label\": {}}", {"line 1: 'label' is object"});
   refused("a.jsonl", "[1]", {"line 1 is array"});
   test::expect_error([&] { rows(folder / "none.tsv"); }, {"none.tsv"});
 }

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "support/op_check.h"
+#include "transformer/text/toy_labels.h"
 
 namespace transformer {
 namespace {
@@ -88,6 +89,43 @@ TEST(ToyLanguages, SongsRepeat) {
     guessed += most, all += static_cast<double>(words.size());
   }
   EXPECT_LT(guessed / all, 0.4);
+}
+
+// A name alone does not tell what it is: all are both, about as often.
+TEST(ToyLanguages, NamesOfPeopleAndPlaces) {
+  const auto texts = name_texts(2000);
+  ASSERT_EQ(texts.size(), 2000U);
+  std::map<std::string, std::map<std::string, int>> tags;
+  for (const TaggedText& t : texts) {
+    ASSERT_EQ(t.words.size(), t.tags.size());
+    for (std::size_t i = 0; i < t.words.size(); ++i) ++tags[t.words[i]][t.tags[i]];
+  }
+  for (const auto& [word, counts] : tags)
+    if (counts.size() > 1) {
+      ASSERT_EQ(counts.size(), 4U) << word;
+      EXPECT_LT(std::abs(counts.at("B-PER") - counts.at("B-LOC")), counts.at("B-PER") / 2) << word;
+    }
+  EXPECT_EQ(name_texts(10)[9].words, texts[9].words);
+}
+
+TEST(ToyLanguages, SwitchesAndShopping) {
+  std::set<std::string> seen;
+  for (const SwitchText& t : switch_texts(2000)) {
+    std::set<std::string> on;
+    const auto words = words_of(t.text);
+    for (std::size_t i = 0; i + 1 < words.size(); i += 2) words[i + 1] == "on" ? (void)on.insert(words[i]) : (void)on.erase(words[i]);
+    EXPECT_EQ(t.on, std::vector<std::string>(on.begin(), on.end())) << t.text;
+    EXPECT_TRUE(seen.insert(t.text).second);
+  }
+  const std::map<std::string, int> price{{"apple", 1}, {"bread", 2}, {"milk", 3}, {"rice", 4}, {"tea", 5}, {"honey", 7}},
+      number{{"one", 1}, {"two", 2}, {"three", 3}, {"four", 4}};
+  for (const ShoppingText& t : shopping_texts(2000)) {
+    const auto words = words_of(t.text);
+    int total = 0;
+    for (std::size_t i = 0; i < words.size(); i += 2) total += number.at(words[i]) * price.at(words[i + 1]);
+    EXPECT_EQ(t.total, total / 10.0) << t.text;
+    EXPECT_TRUE(seen.insert(t.text).second);
+  }
 }
 
 TEST(ToyLanguages, NotTooMany) {

@@ -88,10 +88,10 @@ TEST_F(Classify, EveryFamilyLearnsAndItsFolderGivesTheSameFigures) {
     task.load(ctx, save);
     const std::optional<Evaluation> here = task.test(ctx);
     ASSERT_TRUE(here);
-    EXPECT_EQ(here->matrix.accuracy(), 1.0);
+    EXPECT_EQ(std::get<ConfusionMatrix>(here->scores).accuracy(), 1.0);
     const Evaluation there = evaluate_classifier(ctx, save, path("valid.tsv"));
     EXPECT_EQ(there.loss, here->loss);
-    EXPECT_EQ(there.matrix.to_json(), here->matrix.to_json());
+    EXPECT_EQ(there.to_json(), here->to_json());
     const std::vector<std::string> texts{"snow in the night", "trees and bees"};
     const auto labels = Classifier::load(ctx, save).texts(ctx, texts);
     EXPECT_EQ(labels[0][0].name + labels[1][0].name, "weathernature");
@@ -161,7 +161,8 @@ TEST_F(Classify, GoesOnFromAHeadOfAnotherKind) {
     nlohmann::json settings = read_json(folder_ / "first/config.json");
     settings["problem_type"] = type;
     write_json(folder_ / "first/config.json", settings);
-    expect_error([&] { evaluate_classifier(ctx, path("first"), path("valid.tsv")); }, {"first", type, "single_label_classification"});
+    if (type == std::string("regression"))
+      expect_error([&] { evaluate_classifier(ctx, path("first"), path("valid.tsv")); }, {"line 1", "expected 2, as the model"});
     ClassifyTask task(ctx, config(), EncoderStart{.from = path("first")});
     EXPECT_EQ(task.classes(), first.classes());
     EXPECT_EQ(task.model().config().at("problem_type"), "single_label_classification");
@@ -171,6 +172,129 @@ TEST_F(Classify, GoesOnFromAHeadOfAnotherKind) {
     task.save(path("tuned"));
     EXPECT_NO_THROW(evaluate_classifier(ctx, path("tuned"), path("valid.tsv")));
   }
+}
+
+// Of each kind of labels: what is learned, what the folder says, and that it gives the same figures when it is opened again.
+TEST_F(Classify, SeveralLabelsAndNumbers) {
+  write("several.jsonl",
+        "{\"text\": \"sun and rain\", \"labels\": [\"rain\", \"sun\"]}\n{\"text\": \"much rain\", \"labels\": [\"rain\"]}\n"
+        "{\"text\": \"the night\", \"labels\": []}\n{\"text\": \"sun sun\", \"labels\": [\"sun\", \"sun\"]}\n");
+  write("several.tsv", "sun and rain\train, sun\nmuch rain\train\nthe night\t\nsun sun\tsun\n");
+  write("number.tsv", "sun and rain\t-0.5\nmuch rain\t-1\nthe night\t0\nsun sun\t1.25\n");
+  write("numbers.jsonl",
+        "{\"text\": \"sun and rain\", \"label\": [-0.5, 1]}\n{\"text\": \"much rain\", \"label\": [-1, 2]}\n"
+        "{\"text\": \"the night\", \"label\": [0, 0.5]}\n{\"text\": \"sun sun\", \"label\": [1.25, 0]}\n");
+  struct Case {
+    const char* file;
+    const char* separator;
+    ProblemType problem;
+    const char* written;
+    std::vector<std::string> names, metrics;
+  };
+  const std::vector<std::string> found{"loss", "micro_f1", "macro_f1", "accuracy"}, measured{"loss", "r2", "mse", "mae", "pearson"};
+  for (const Case& c : {Case{"several.jsonl", "", ProblemType::multi_label, "multi_label_classification", {"rain", "sun"}, found},
+                        Case{"several.tsv", ",", ProblemType::multi_label, "multi_label_classification", {"rain", "sun"}, found},
+                        Case{"number.tsv", "", ProblemType::regression, "regression", {"LABEL_0"}, measured},
+                        Case{"numbers.jsonl", "", ProblemType::regression, "regression", {"LABEL_0", "LABEL_1"}, measured}}) {
+    ClassifyConfig data = config();
+    data.data = data.valid = path(c.file);
+    data.columns.label_separator = c.separator;
+    Context ctx({.seed = 4});
+    ClassifyTask task(ctx, data, small(), words());
+    EXPECT_EQ(task.problem(), c.problem) << c.file;
+    EXPECT_EQ(task.classes(), c.names);
+    EXPECT_EQ(task.metrics(), c.metrics);
+    EXPECT_EQ(task.model().config().at("problem_type"), c.written);
+    const std::string save = path(std::string("model-") + c.file);
+    Trainer(ctx, task,
+            {.save_dir = save,
+             .max_update = 300,
+             .lr = 0.005F,
+             .warmup_updates = 5,
+             .validate_interval_updates = 100,
+             .save_interval_updates = 300,
+             .best_metric = c.metrics[1],
+             .quiet = true})
+        .run();
+    task.load(ctx, save);
+    const std::optional<Evaluation> here = task.test(ctx);
+    ASSERT_TRUE(here);
+    EXPECT_GT(here->metrics()[1].second, 0.99) << c.file;
+    const Evaluation there = evaluate_classifier(ctx, save, path(c.file), data.columns);
+    EXPECT_EQ(there.to_json(), here->to_json());
+    // Further: with the head it has. And as something else: with a new one.
+    EXPECT_EQ(ClassifyTask(ctx, data, EncoderStart{.from = save}).test(ctx)->to_json(), here->to_json());
+    EXPECT_EQ(ClassifyTask(ctx, config(), EncoderStart{.from = save}).model().config().at("problem_type"), "single_label_classification");
+    const std::vector<std::string> texts{"sun sun", "the night"};
+    const auto labels = Classifier::load(ctx, save).texts(ctx, texts);
+    if (c.problem == ProblemType::regression) {
+      ASSERT_EQ(labels[0].size(), c.names.size());
+      EXPECT_NEAR(labels[0][0].score, 1.25F, 0.2F);
+    } else {
+      ASSERT_EQ(labels[0].size(), 1U);
+      EXPECT_EQ(labels[0][0].name, "sun");
+      EXPECT_TRUE(labels[1].empty());
+    }
+  }
+}
+
+// mean((z - y)²), and the mean over texts and labels of -log p of what is true: written out once more.
+TEST_F(Classify, LossesOfSeveralLabelsAndNumbers) {
+  for (const bool numbers : {false, true}) {
+    ClassifyConfig data = config();
+    data.valid = "";
+    data.data = numbers ? write("n.tsv", "sun\t0.5\nrain\t-2\n") : write("s.tsv", "sun\ta;b\nrain\tb\n");
+    if (!numbers) data.columns.label_separator = ";";
+    Context ctx({.seed = 9});
+    ClassifyTask task(ctx, data, small(), words());
+    task.plan(0);
+    const Batch batch = task.prepare(0);
+    EXPECT_EQ(batch.targets, 2);
+    const auto inputs = std::any_cast<HostTensors>(batch.content);
+    NamedTensors tensors = to_tensors(ctx, inputs);
+    tensors.erase("labels");
+    const std::vector<float> z = task.model().run(ctx, tensors).at("logits").to_vector<float>();
+    const auto y = std::get<std::vector<float>>(inputs.at("labels").values);
+    ASSERT_EQ(z.size(), y.size());
+    double sum = 0.0;
+    for (std::size_t i = 0; i < z.size(); ++i) {
+      const double p = 1.0 / (1.0 + std::exp(-static_cast<double>(z[i])));
+      sum += numbers ? (z[i] - y[i]) * (z[i] - y[i]) : -std::log(y[i] > 0.5F ? p : 1.0 - p);
+    }
+    EXPECT_NEAR(task.loss(ctx, batch).item(), sum / static_cast<double>(z.size()), 1e-5);
+  }
+}
+
+TEST_F(Classify, WhatLabelsAre) {
+  const auto problem = [&](const std::string& text, const char* separator = "", ProblemType asked = ProblemType::by_labels) {
+    ClassifyConfig data = config();
+    data.data = write("labels.tsv", text), data.valid = "", data.columns.label_separator = separator, data.problem_type = asked;
+    Context ctx;
+    return ClassifyTask(ctx, data, small(), words()).problem();
+  };
+  EXPECT_EQ(problem("a\t1\nb\t2\n"), ProblemType::single_label) << "whole numbers are names of classes";
+  EXPECT_EQ(problem("a\t1.0\nb\t2.0\n"), ProblemType::single_label);
+  EXPECT_EQ(problem("a\t1\nb\t2\n", "", ProblemType::regression), ProblemType::regression);
+  EXPECT_EQ(problem("a\t1\nb\t2.5\n"), ProblemType::regression);
+  EXPECT_EQ(problem("a\t1\nb\t2.5\n", "", ProblemType::single_label), ProblemType::single_label);
+  EXPECT_EQ(problem("a\t1\nb\t2.5x\n"), ProblemType::single_label);
+  EXPECT_EQ(problem("a\t1;0.5\nb\t2.5;-1e-3\n", ";"), ProblemType::regression);
+  EXPECT_EQ(problem("a\t1;0.5\nb\t2.5\n", ";"), ProblemType::multi_label) << "not as many for each";
+  EXPECT_EQ(problem("a\tx\nb\tx\n", "", ProblemType::multi_label), ProblemType::multi_label);
+
+  const ProblemType single = ProblemType::single_label, several = ProblemType::multi_label, numbers = ProblemType::regression;
+  expect_error([&] { problem("a\tx,y\nb\tx\n", ",", single); }, {"labels.tsv", "line 1 has 2 labels", "multi_label"});
+  expect_error([&] { problem("a\t1\nb\tx\n", "", numbers); }, {"labels.tsv", "line 2: 'x' is not a number"});
+  expect_error([&] { problem("a\t1\nb\tnan\n", "", numbers); }, {"line 2: 'nan' is not a number"});
+  expect_error([&] { problem("a\t1,2\nb\t1\n", ",", numbers); }, {"line 2 has 1 number: expected 2, as", "labels.tsv"});
+  expect_error([&] { problem("a\t,\nb\t\n", ",", several); }, {"none of the 2 texts has a label"});
+  ClassifyConfig data = config();
+  data.problem_type = several, data.class_weights = "balanced";
+  Context ctx;
+  expect_error([&] { ClassifyTask(ctx, data, small(), words()); }, {"class_weights is 'balanced'", "one class each"});
+  data = config();
+  data.data = write("n.tsv", "a\t0.5\nb\t2\n");
+  expect_error([&] { ClassifyTask(ctx, data, small(), words()); }, {"valid.tsv", "line 1: 'weather' is not a number"});
 }
 
 TEST_F(Classify, TextsThatAreAllEmpty) {

@@ -28,18 +28,27 @@ struct Label {
   float score = 0.0F;
 };
 
-// The labels of a token, and where it stands in its text.
+// The labels of a token or of a word, and where it stands in its text.
 struct TokenLabels {
   std::string token = {};
   TokenPlace place = {};
   std::vector<Label> labels = {};
 };
 
+// A name that was found in a text: words that belong together.
+struct FoundEntity {
+  std::string type = {}, text = {};
+  TokenPlace place = {};
+  float score = 0.0F;  // the mean probability of its words' tags
+};
+
 struct ClassifyOptions {
-  std::int64_t top_k = 1;            // labels given, best first; 0: all
-  std::int64_t batch_tokens = 4096;  // of texts that are computed together
-  std::int64_t batch_images = 16;    // that are
-  TextReport* report = nullptr;      // what was odd about the texts
+  // Labels given, best first; 0: all. None: one, but all that reach the threshold where a text may have several. Of numbers all are given.
+  std::optional<std::int64_t> top_k = {};
+  std::optional<float> threshold = {};  // the least probability of a label that is given; none: 0.5 where a text may have several
+  std::int64_t batch_tokens = 4096;     // of texts that are computed together
+  std::int64_t batch_images = 16;       // that are
+  TextReport* report = nullptr;         // what was odd about the texts
 };
 
 class Classifier {
@@ -54,6 +63,7 @@ class Classifier {
   const Model& model() const { return *model_; }
   const ImageProcessor& processor() const { return *processor_; }   // of images
   const std::vector<std::string>& names() const { return names_; }  // of the classes
+  bool gives_numbers() const { return score_ == Score::value; }     // instead of classes: a regression
 
   // The labels of each, best first, in the order they were given. Each is for its kind: Error otherwise.
   std::vector<std::vector<Label>> texts(Context& ctx, std::span<const std::string> texts, const ClassifyOptions& options = {}) const;
@@ -61,6 +71,11 @@ class Classifier {
   std::vector<std::vector<Label>> pairs(Context& ctx, std::span<const std::string> texts, std::span<const std::string> second,
                                         const ClassifyOptions& options = {}) const;
   std::vector<std::vector<TokenLabels>> tokens(Context& ctx, std::span<const std::string> texts, const ClassifyOptions& options = {}) const;
+  // Of the same models, the words of each text (split_words) with the labels of their first tokens, as training on words has it; those that
+  // have no token, as behind the end of what the model takes, are left out. The labels of the words as entities (entities_of).
+  std::vector<std::vector<TokenLabels>> words(Context& ctx, std::span<const std::string> texts, const ClassifyOptions& options = {}) const;
+  std::vector<std::vector<FoundEntity>> entities(Context& ctx, std::span<const std::string> texts,
+                                                 const ClassifyOptions& options = {}) const;
   std::vector<std::vector<Label>> images(Context& ctx, std::span<const Image> images, const ClassifyOptions& options = {}) const;
 
  private:
@@ -68,7 +83,7 @@ class Classifier {
   Classifier() = default;
   void check(Kind asked) const;
   std::vector<std::vector<Label>> label(Context& ctx, const std::vector<Encoding>& texts, bool types, const ClassifyOptions& options) const;
-  std::vector<Label> best(std::span<const float> logits, std::int64_t count) const;
+  std::vector<Label> best(std::span<const float> logits, const ClassifyOptions& options) const;
 
   std::shared_ptr<const Model> model_;
   Kind kind_ = Kind::texts;

@@ -1,5 +1,6 @@
 #pragma once
-// Texts and what they are: a class for each text, or for each two texts that belong together, from tables (TSV, CSV) or JSON lines.
+// Texts and what they are: a class, several, or numbers for each text, or for each two texts that belong together, from tables (TSV, CSV)
+// or JSON lines.
 //
 //   LabelledReader reader("train.tsv");
 //   while (auto row = reader.next()) use(row->text, row->label);
@@ -12,6 +13,8 @@
 // in doubt, an Error says so. Empty lines at the end are passed over.
 // JSON lines (.jsonl, .ndjson): an object a line; the keys are "text" and "label", or those that are named. Labels that are
 // numbers, true or false are taken by their spelling. All may be gzip files.
+// Several labels: a list of JSON ("labels" is looked for where there is no "label"), or, where a separator is given, what stands between
+// separators; there may be none.
 
 #include <cstdint>
 #include <memory>
@@ -25,14 +28,16 @@
 namespace transformer {
 
 struct LabelledColumns {
-  std::string text_column, second_column, label_column;
+  std::string text_column, second_column, label_column, label_separator;
   Header header = Header::automatic;
   std::string delimiter = "auto";
 
   static void visit(auto& self, auto&& field) {
     field("text_column", self.text_column, "column of the text: its number from 1 or its name; of JSON lines the key");
     field("second_column", self.second_column, "column of a second text, for pairs (a question and an answer, two sentences)");
-    field("label_column", self.label_column, "column of the class");
+    field("label_column", self.label_column, "column of the class, of the labels or of the number");
+    field("label_separator", self.label_separator,
+          "what stands between the labels of a text that has several, or between its numbers: , or ; or | (JSON lines may have lists)");
     field("header", self.header, "whether the first line of a table has the names of the columns (auto: it has if it looks like that)");
     field("delimiter", self.delimiter, "between the columns: auto (tab; in .csv files what fits), tab, or a character such as ;");
   }
@@ -40,7 +45,8 @@ struct LabelledColumns {
 
 struct LabelledText {
   std::string text, second, label;
-  std::int64_t line = 0;  // where it stands in its file, from 1
+  std::optional<std::vector<std::string>> several;  // labels, or numbers; then label is as it stands in the file
+  std::int64_t line = 0;                            // where it stands in its file, from 1
 };
 
 class LabelledReader {
@@ -60,6 +66,7 @@ class LabelledReader {
   void find_columns(const Cells& first);
   bool looks_like_header(const Cells& first, std::size_t text, std::size_t label) const;
   void check_apart(const std::string& text, const std::string& second, const std::string& label, const char* kind) const;
+  void check_label(const std::string& label, std::int64_t line) const;
   bool next_json(LabelledText& row);
   bool next_record(LabelledText& row);
   LabelledText from_cells(const Cells& cells) const;

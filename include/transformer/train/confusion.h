@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "transformer/train/task.h"
+
 namespace transformer {
 
 class ConfusionMatrix {
@@ -32,6 +34,7 @@ class ConfusionMatrix {
   double f1(std::int64_t c) const;         // 2·precision·recall / (precision + recall)
   double macro_f1() const;                 // the mean of all classes that are there or were predicted, each counting the same
 
+  Metrics metrics() const;  // accuracy, macro_f1
   // For people: a line of figures, a table of the classes, and, up to 20 classes, the matrix. `samples`: what they are, "texts".
   std::string table(const std::string& samples) const;
   nlohmann::json to_json() const;  // the same; the matrix up to 1000 classes

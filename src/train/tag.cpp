@@ -1,0 +1,275 @@
+#include "transformer/train/tag.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/hash.h"
+#include "generate/loop.h"
+#include "generate/text_reader.h"
+#include "train/encoder_batch.h"
+#include "train/head_labels.h"
+#include "transformer/ops/shape.h"
+#include "transformer/text/chunks.h"
+#include "transformer/text/entities.h"
+#include "transformer/text/plan.h"
+#include "transformer/text/utf8.h"
+#include "transformer/text/words.h"
+
+namespace transformer {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char *where = "train tag", *head_name = "ForTokenClassification";
+
+HostTensors batch_of(const TextModel& model, const TaggedTokens& data, const std::vector<std::int64_t>& indices) {
+  HostTensors out = padded_ids(data.tokens, indices, padding_of(model));
+  const Shape shape = out["input_ids"].shape;
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(shape.numel()), TaggedTokens::ignored);
+  for (std::size_t row = 0; row < indices.size(); ++row) {
+    const auto tags = data.tags.at(indices[row]);
+    std::copy(tags.begin(), tags.end(), labels.begin() + static_cast<std::ptrdiff_t>(row) * shape[1]);
+  }
+  out["labels"] = {shape, std::move(labels)};
+  return out;
+}
+
+std::int64_t words_of(const TaggedTokens& data, const std::vector<std::int64_t>& indices) {
+  std::int64_t words = 0;
+  for (const std::int64_t i : indices)
+    words += std::ranges::count_if(data.tags.at(i), [](std::int32_t tag) { return tag != TaggedTokens::ignored; });
+  return words;
+}
+
+// Nothing measured yet.
+Evaluation unmeasured(const std::vector<std::string>& tags) {
+  if (marks_entities(tags)) return {.scores = EntityScores()};
+  return {.scores = ConfusionMatrix(tags)};
+}
+
+// The same batches wherever texts are judged: the same figures.
+Evaluation judge(Context& ctx, const TextModel& model, const TaggedTokens& data, const std::vector<std::string>& names) {
+  const Inference inference(ctx);
+  Evaluation out = unmeasured(names);
+  for (const auto& indices : plan_epoch(data.tokens, judging_tokens(data.tokens), 0, 0)) {
+    const NamedTensors result = model.run(ctx, to_tensors(ctx, batch_of(model, data, indices)));
+    out.loss += static_cast<double>(result.at("loss").item()) * static_cast<double>(words_of(data, indices));
+    const Tensor logits = cast(ctx, result.at("logits"), DType::float32);  // [texts, longest, tags]
+    const std::vector<float> values = logits.to_vector<float>();
+    const auto n = static_cast<std::size_t>(logits.cols()), longest = static_cast<std::size_t>(logits.dim(1));
+    for (std::size_t row = 0; row < indices.size(); ++row) {
+      const auto tags = data.tags.at(indices[row]);
+      std::vector<std::string> truth, predicted;
+      for (std::size_t i = 0; i < tags.size(); ++i) {
+        if (tags[i] == TaggedTokens::ignored) continue;
+        const auto scores = std::span(values).subspan((row * longest + i) * n, n);
+        const auto best = static_cast<std::size_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+        if (auto* matrix = std::get_if<ConfusionMatrix>(&out.scores)) matrix->add(tags[i], static_cast<std::int64_t>(best));
+        else truth.push_back(names[static_cast<std::size_t>(tags[i])]), predicted.push_back(names[best]);
+      }
+      if (auto* entities = std::get_if<EntityScores>(&out.scores)) entities->add_text(truth, predicted);
+    }
+  }
+  out.loss /= static_cast<double>(data.words);
+  return out;
+}
+
+// A file's texts, as they were read.
+struct Rows {
+  std::string path;
+  std::vector<TaggedText> texts;
+  std::int64_t repaired = 0;  // sequences of bytes that were not UTF-8
+
+  Rows(const std::string& file, const TaggedColumns& columns) : path(file) {
+    TaggedReader reader(file, columns);
+    while (auto text = reader.next()) {
+      for (std::string& word : text->words)
+        if (!is_valid_utf8(word)) word = sanitize_utf8(word, repaired);
+      texts.push_back(std::move(*text));
+    }
+    if (texts.empty()) fail(path, "there are no words with tags");
+  }
+
+  TaggedTokens tokens(Context& ctx, const TokenizerPtr& tokenizer, std::int64_t longest, const std::vector<std::string>& names,
+                      TextReport& report) const {
+    TaggedTokens out;
+    report.invalid_utf8 += repaired;
+    std::map<std::string_view, std::int32_t> ids;
+    for (std::size_t i = 0; i < names.size(); ++i) ids.emplace(names[i], static_cast<std::int32_t>(i));
+    const TextReader reader(tokenizer, longest);
+    constexpr std::size_t part = 8192;
+    for (std::size_t begin = 0; begin < texts.size(); begin += part) {
+      std::vector<std::string> joined;
+      std::vector<std::vector<TokenPlace>> places;
+      for (std::size_t i = begin; i < std::min(begin + part, texts.size()); ++i) {
+        JoinedWords words = join_words(texts[i].words);
+        joined.push_back(std::move(words.text)), places.push_back(std::move(words.places));
+      }
+      const std::vector<Encoding> all = reader.read(ctx, joined, &report);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        std::vector<std::int32_t> tags(all[i].size(), TaggedTokens::ignored);
+        const std::vector<std::int64_t> first = first_tokens(all[i].places, places[i]);
+        std::int64_t found = 0;
+        for (std::size_t word = 0; word < first.size(); ++word) {
+          if (first[word] < 0) continue;
+          tags[static_cast<std::size_t>(first[word])] = ids.at(texts[begin + i].tags[word]);
+          ++found;
+        }
+        out.words += found, out.lost += std::ssize(first) - found;
+        if (found > 0) out.tokens.add(all[i].ids), out.tags.add(tags);  // a text without any has nothing to say
+      }
+    }
+    if (out.words == 0) fail(path, "none of the words has a token in the vocabulary");
+    return out;
+  }
+
+  // known_by: who has the tags.
+  void check_tags(const std::vector<std::string>& names, const std::string& known_by) const {
+    const std::set<std::string_view> known(names.begin(), names.end());
+    for (const TaggedText& text : texts)
+      for (std::size_t i = 0; i < text.tags.size(); ++i)
+        if (!known.contains(text.tags[i]))
+          fail(path, "line {} has the tag '{}', which {} does not have{}", text.lines[i], text.tags[i], known_by,
+               did_you_mean(text.tags[i], names));
+  }
+};
+
+}  // namespace
+
+std::uint64_t TaggedTokens::fingerprint() const {
+  Hash hash;
+  tokens.add_to(hash), tags.add_to(hash);
+  return hash.finish();
+}
+
+struct TagFiles {
+  Rows training;
+  std::optional<Rows> validation, test;
+
+  explicit TagFiles(const TagConfig& config) : training((check(config), config.data), config.columns) {
+    if (!config.valid.empty()) validation.emplace(config.valid, config.columns);
+    if (!config.test.empty()) test.emplace(config.test, config.columns);
+  }
+  static void check(const TagConfig& config) {
+    if (config.data.empty()) fail(where, "data is missing: expected a file with words and their tags");
+    for (const std::string& path : {config.valid, config.test})
+      if (!path.empty() && path != "-") TaggedReader(path, config.columns);  // what is wrong is known before the large one is read
+  }
+
+  std::vector<std::string> tags() const {
+    std::set<std::string> names;
+    for (const TaggedText& text : training.texts) names.insert(text.tags.begin(), text.tags.end());
+    if (names.size() < 2) fail(training.path, "all words have the tag '{}': expected two tags or more", *names.begin());
+    return {names.begin(), names.end()};
+  }
+  void check_tags(const std::vector<std::string>& tags) const {
+    if (validation) validation->check_tags(tags, "the training text " + training.path);
+    if (test) test->check_tags(tags, "the training text " + training.path);
+  }
+  LineSource texts() const {
+    std::vector<std::string> all;
+    for (const TaggedText& text : training.texts) all.push_back(join_words(text.words).text);
+    return lines_of(std::move(all));
+  }
+};
+
+TagTask::TagTask(Context& ctx, const TagConfig& config, const EncoderConfig& model, const EncoderVocabulary& vocabulary,
+                 const std::optional<fs::path>& resumed)
+    : EncoderTask(ctx, where), config_(config) {
+  check_fresh(resumed);
+  const TagFiles files(config);
+  tags_ = files.tags();
+  files.check_tags(tags_);
+  make_tokenizer(model, vocabulary, files.texts(), resumed);
+  build(model, head_name, config.max_length, names_json(tags_));
+  read(files);
+}
+
+TagTask::TagTask(Context& ctx, const TagConfig& config, const EncoderStart& start) : EncoderTask(ctx, where), config_(config) {
+  const TagFiles files(config);
+  tags_ = files.tags();
+  open(start, head_name, config.max_length, [&](const json& theirs) {
+    const std::vector<std::string> known = head_names(theirs, head_name);
+    if (std::all_of(tags_.begin(), tags_.end(), [&](const std::string& t) { return std::ranges::find(known, t) != known.end(); })) {
+      tags_ = known;
+      return json();
+    }
+    json changes = names_json(tags_);
+    if (theirs.contains("num_labels")) changes["num_labels"] = tags_.size();
+    if (theirs.contains("problem_type")) changes["problem_type"] = nullptr;  // it was of whole texts
+    return changes;
+  });
+  files.check_tags(tags_);
+  read(files);
+}
+
+void TagTask::read(const TagFiles& files) {
+  const auto tokens = [&](const Rows& rows) {
+    TaggedTokens out = rows.tokens(context(), shared_tokenizer(), longest(), tags_, report_);
+    lost_ += out.lost;
+    return out;
+  };
+  training_ = tokens(files.training);
+  if (files.validation) validation_ = tokens(*files.validation);
+  if (files.test) test_ = tokens(*files.test);
+  static_cast<void>(plan_epoch(training_.tokens, config_.max_tokens, 0, 0));  // says when a text is too long for a batch
+}
+
+json TagTask::identity() const {
+  json out = encoder_identity();
+  out["data"].update({{"training_texts", training_.tokens.count()},
+                      {"training_fingerprint", hex(training_.fingerprint())},
+                      {"max_tokens", config_.max_tokens}});
+  if (validation_) out["data"]["validation_fingerprint"] = hex(validation_->fingerprint());
+  return out;
+}
+
+std::int64_t TagTask::plan(std::int64_t epoch) {
+  plan_ = plan_epoch(training_.tokens, config_.max_tokens, seed(), epoch);
+  return static_cast<std::int64_t>(plan_.size());
+}
+
+Batch TagTask::prepare(std::int64_t index) const {
+  const std::vector<std::int64_t>& indices = plan_[static_cast<std::size_t>(index)];
+  std::int64_t tokens = 0;
+  for (const std::int64_t i : indices) tokens += std::ssize(training_.tokens.at(i));
+  return {.content = batch_of(network(), training_, indices), .targets = words_of(training_, indices), .tokens = tokens};
+}
+
+Metrics TagTask::validate(Context& ctx) {
+  if (!validation_) return {};
+  return judge(ctx, network(), *validation_, tags_).metrics();
+}
+
+std::vector<std::string> TagTask::metrics() const {
+  std::vector<std::string> names;
+  if (!validation_) return names;
+  for (const auto& [name, value] : unmeasured(tags_).metrics()) names.push_back(name);
+  return names;
+}
+
+std::optional<Evaluation> TagTask::test(Context& ctx) const {
+  if (!test_ && !validation_) return std::nullopt;
+  return judge(ctx, network(), test_ ? *test_ : *validation_, tags_);
+}
+
+Evaluation evaluate_tagger(Context& ctx, const fs::path& folder, const std::string& file, const TaggedColumns& columns,
+                           std::int64_t max_length) {
+  const Rows rows(file, columns);
+  const std::unique_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
+  const auto* text = dynamic_cast<const TextModel*>(model.get());
+  const std::vector<std::string> tags = head_names(model->config(), head_name);
+  if (text == nullptr || text->text().task != TextTask::token_labels || tags.empty())
+    fail(folder.string(), "gives words no tags: expected a …ForTokenClassification whose config.json names the tags (id2label)");
+  rows.check_tags(tags, "the model " + folder.string());
+  TextReport report;
+  const std::int64_t most = longest_text(*model), longest = max_length > 0 && (most == 0 || max_length < most) ? max_length : most;
+  const TaggedTokens data = rows.tokens(ctx, tokenizer_of(folder), longest, tags, report);
+  Evaluation out = judge(ctx, *text, data, tags);
+  out.report = report;
+  return out;
+}
+
+}  // namespace transformer
