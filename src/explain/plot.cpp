@@ -99,7 +99,7 @@ class Plot {
     const Label title = label_of(plot_.title, longest_caption);
     double top = margin;
     if (!plot_.title.empty()) {
-      drawing_.text(left_, top + font, title, "ink", "start", " font-weight=\"bold\"");
+      drawing_.text(left_, top + font, title, "ink", "start", " style=\"font-weight:bold\"");
       top += font + 1.5 * gap;
     }
     draw_legend(top);
