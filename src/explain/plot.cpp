@@ -11,7 +11,8 @@ namespace {
 
 using namespace svg;
 
-constexpr double panel_width = 720.0, panel_height = 150.0;
+constexpr double panel_width = 720.0, panel_height = 150.0, small = 11.0;  // small: the font of the dates
+constexpr std::int64_t longest_date = 19;
 
 void check(const SeriesPlot& plot) {
   if (plot.panels.empty()) fail("series_svg", "there is nothing to draw: no panels");
@@ -147,11 +148,11 @@ class Plot {
   // The dates, or numbers, of the rows.
   void draw_rows(double bottom) {
     const auto mark = [&](std::int64_t row, const std::string& text) {
-      drawing_.text(x(row), bottom + font + 2, label_of(text, 19), "soft",
+      drawing_.text(x(row), bottom + font + 2, label_of(text, longest_date), "soft",
                     row == 0              ? "start"
                         : row == all_ - 1 ? "end"
                                           : "middle",
-                    " style=\"font-size:11px\"");
+                    fmt::format(" style=\"font-size:{}px\"", small));
     };
     if (plot_.dates.empty()) {
       const Ticks ticks(static_cast<double>(1 - past_), static_cast<double>(all_ - past_), true);
@@ -161,7 +162,10 @@ class Plot {
       }
       return;
     }
-    constexpr std::int64_t marks = 4;
+    // The first and the last stand inside the panel, the others around their rows: from one to the next there is room for one and a half.
+    const double width = label_of(plot_.dates.front(), longest_date).width * small / font;
+    const auto marks = std::clamp<std::int64_t>(static_cast<std::int64_t>(panel_width / (1.5 * width + gap)), 1,
+                                                std::min<std::int64_t>(4, all_ - 1));
     for (std::int64_t i = 0; i <= marks; ++i) {
       const std::int64_t row = (all_ - 1) * i / marks;
       mark(row, plot_.dates[static_cast<std::size_t>(row)]);

@@ -131,6 +131,14 @@ TEST(Plot, MarksAreToldApart) {
   EXPECT_EQ(count(svg, ">0.100<"), 1U) << svg;
 }
 
+TEST(Plot, LongDatesDoNotMeet) {
+  SeriesPlot plot = example();
+  plot.panels.resize(1);
+  EXPECT_EQ(count(series_svg(plot), ">2024-01-"), 5U);
+  for (std::string& date : plot.dates) date += " 00:00:00";
+  EXPECT_EQ(count(series_svg(plot), " 00:00:00<"), 4U);
+}
+
 TEST(Plot, RowsAreNumberedWithoutDates) {
   SeriesPlot plot = example();
   plot.dates.clear();
