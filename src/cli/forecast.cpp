@@ -54,14 +54,15 @@ void write(const ForecastVerb& verb, const std::string& table, const std::string
   if (plot) plot->commit();
 }
 
-// Of each channel of the forecast, by what the last rows of the history differ by.
-std::vector<int> decimals_of(const SeriesTable& history, const SeriesTable& next, std::int64_t rows) {
+// Of each column of the forecast, by what the last rows of the history differ by.
+std::vector<int> decimals_of(const SeriesTable& history, const SeriesForecast& next, std::int64_t rows) {
   std::vector<int> out;
-  for (const std::string& channel : next.channels) {
+  const std::size_t columns = std::max<std::size_t>(next.quantiles.size(), 1);  // of a channel: the point and the other quantiles
+  for (const std::string& channel : next.point.channels) {
     const std::int64_t c = std::find(history.channels.begin(), history.channels.end(), channel) - history.channels.begin();
     std::vector<double> last;
     for (std::int64_t row = history.rows() - rows; row < history.rows(); ++row) last.push_back(history.at(row, c));
-    out.push_back(decimals_for(last));
+    out.insert(out.end(), columns, decimals_for(last));
   }
   return out;
 }
@@ -81,20 +82,28 @@ void say_notes(const ForecastVerb& verb, const Forecaster& forecaster, const Ser
           history.name, words, step.irregular, history.rows(), words);
   }
   if (verb.steps > forecaster.horizon())
-    fmt::print(stderr, "transformer: note: {} steps are more than the model's horizon of {}: the forecast is fed back to go on from\n",
-               verb.steps, forecaster.horizon());
+    fmt::print(stderr, "transformer: note: {} steps are more than the model's horizon of {}: the forecast is fed back to go on from{}\n",
+               verb.steps, forecaster.horizon(), forecaster.quantiles().empty() ? "" : ", and the quantiles beyond it are too close to it");
 }
 
-SeriesPlot plot_of(const SeriesTable& history, const SeriesTable& next, std::int64_t rows, const std::string& caption) {
+SeriesPlot plot_of(const SeriesTable& history, const SeriesForecast& forecast, std::int64_t rows, const std::string& title) {
+  const SeriesTable& next = forecast.point;
   const std::int64_t first = history.rows() - std::min(rows, history.rows());
-  SeriesPlot plot{.caption = caption};
+  SeriesPlot plot{.title = title};
+  if (const auto& q = forecast.quantiles; q.size() > 1)
+    plot.band = fmt::format("{:.10g} to {:.10g} %", 100.0 * q.front(), 100.0 * q.back());
   for (std::int64_t row = first; row < history.rows() && !history.dates.empty(); ++row) plot.dates.push_back(history.date(row));
   for (std::int64_t row = 0; row < next.rows() && !next.dates.empty(); ++row) plot.dates.push_back(next.date(row));
   for (std::int64_t c = 0; c < std::ssize(next.channels); ++c) {
     SeriesPanel& panel = plot.panels.emplace_back(SeriesPanel{.title = next.channels[static_cast<std::size_t>(c)]});
     const std::int64_t known = std::find(history.channels.begin(), history.channels.end(), panel.title) - history.channels.begin();
     for (std::int64_t row = first; row < history.rows(); ++row) panel.history.push_back(history.at(row, known));
-    for (std::int64_t row = 0; row < next.rows(); ++row) panel.forecast.push_back(next.at(row, c));
+    for (std::int64_t row = 0; row < next.rows(); ++row) {
+      panel.forecast.push_back(next.at(row, c));
+      if (plot.band.empty()) continue;
+      panel.low.push_back(forecast.at(row, c, 0));
+      panel.high.push_back(forecast.at(row, c, std::ssize(forecast.quantiles) - 1));
+    }
   }
   return plot;
 }
@@ -108,11 +117,11 @@ void forecast(const ForecastVerb& verb, const TableOptions& table, const Compute
   const Forecaster forecaster = Forecaster::load(ctx, verb.model);
   const SeriesTable history = forecaster.read(verb.csv, table);
   say_notes(verb, forecaster, history);
-  const SeriesTable next = forecaster.forecast(ctx, history, verb.steps);
+  const SeriesForecast next = forecaster.forecast(ctx, history, verb.steps);
   const std::int64_t shown = verb.plot_history > 0 ? verb.plot_history : forecaster.context();
-  const std::string caption = fmt::format("{}: the next {} rows", history.name, next.rows());
-  write(verb, write_table(next, decimals_of(history, next, forecaster.context())),
-        verb.plot.empty() ? "" : series_svg(plot_of(history, next, shown, caption)));
+  const std::string title = fmt::format("{}: the next {} rows", history.name, next.point.rows());
+  write(verb, write_table(next.table(), decimals_of(history, next, forecaster.context())),
+        verb.plot.empty() ? "" : series_svg(plot_of(history, next, shown, title)));
 }
 
 }  // namespace

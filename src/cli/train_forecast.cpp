@@ -28,6 +28,7 @@ void say_what_was_read(const SeriesTable& table, const SeriesWindows& windows) {
 }
 
 constexpr BatchSetting batches{ForecastConfig::usual_batch_size, "/data/batch_size", "windows", "--batch-size"};
+constexpr const char* usual_metric = "mse";  // that decides about the best model; with quantiles it is the pinball loss
 
 struct Forecast {
   ForecastFineTuning start;
@@ -39,7 +40,7 @@ struct Forecast {
                        .usual_warmup = 0,
                        .adam_beta2 = 0.999F,
                        .adam_eps = 1e-8F,
-                       .best_metric = "mse"};
+                       .best_metric = usual_metric};
   ComputeConfig compute;
   SeedConfig seed;
 
@@ -102,6 +103,9 @@ struct Forecast {
       file.write(write_table(task.table()));
       file.commit();
     }
+    TrainConfig training = this->training;
+    if (!task.quantiles().empty() && !flag_given(verb, "--best-metric") && training.best_metric == usual_metric)
+      training.best_metric = "pinball";
     const TrainResult result = train(ctx, task, training);
     if (result.end == TrainResult::End::interrupted) return;
     test(ctx, task, training.save_dir);

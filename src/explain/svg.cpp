@@ -38,9 +38,9 @@ std::string escaped(std::u32string_view text) {
 constexpr std::string_view style =
     "<style>\n"
     ".paper{fill:#fff}.ink{fill:#1a1a1a}.soft{fill:#5c5c5c}.cell{fill:#0b4f9e}.grid{fill:none;stroke:#d0d0d0}\n"
-    ".past{fill:none;stroke:#1a1a1a;stroke-width:1.3}.next{fill:none;stroke:#c2410c;stroke-width:1.8}\n"
+    ".past{fill:none;stroke:#1a1a1a;stroke-width:1.3}.next{fill:none;stroke:#c2410c;stroke-width:1.8}.band{fill:#c2410c;fill-opacity:.2}\n"
     "@media(prefers-color-scheme:dark){.paper{fill:#16181c}.ink{fill:#ececec}.soft{fill:#a8a8a8}.cell{fill:#8cc4ff}.grid{stroke:#3c4047}\n"
-    ".past{stroke:#ececec}.next{stroke:#ff9d5c}}\n"
+    ".past{stroke:#ececec}.next{stroke:#ff9d5c}.band{fill:#ff9d5c}}\n"
     "text{font:14px ui-monospace,'DejaVu Sans Mono','Noto Sans Mono CJK KR',monospace}\n"
     "</style>\n";
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 
 #include "generate/finite.h"
 #include "transformer/autograd/autograd.h"
@@ -36,10 +37,19 @@ void for_windows(const SeriesWindows& windows, const RowRange& part, Use&& use) 
   }
 }
 
-std::vector<float> predictions(Context& ctx, const Model& model, const Shape& shape, const std::vector<float>& past) {
+// [windows, horizon, channels], and behind them the model's quantiles, if any, in increasing order whatever their heads give.
+std::vector<float> predictions(Context& ctx, const Model& model, const Shape& shape, const std::vector<float>& past,
+                               const std::vector<double>& quantiles) {
   const NoGradients no_gradients(ctx);
-  return model.run(ctx, {{"past_values", Tensor::from<float>(ctx, shape, past)}}).at("prediction_outputs").to_vector<float>();
+  const NamedTensors out = model.run(ctx, {{"past_values", Tensor::from<float>(ctx, shape, past)}});
+  std::vector<float> values = out.at(quantiles.empty() ? "prediction_outputs" : "quantile_outputs").to_vector<float>();
+  const std::ptrdiff_t n = std::ssize(quantiles);
+  const auto below = [](float a, float b) { return a < b || (std::isnan(b) && !std::isnan(a)); };  // an order, whatever they are
+  for (auto at = values.begin(); n > 0 && at != values.end(); at += n) std::sort(at, at + n, below);
+  return values;
 }
+
+const std::vector<double>& quantiles_of(const Model& model) { return dynamic_cast<const PatchTSTModel&>(model).series().quantiles; }
 
 std::vector<std::int64_t> all_of(std::int64_t n) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(n));
@@ -94,9 +104,10 @@ SeriesNotes SeriesNotes::load(const fs::path& folder) {
 }
 
 ForecastErrors measure(Context& ctx, const Model& model, const SeriesWindows& windows, const RowRange& part, const SeriesNotes& notes) {
-  ForecastErrors errors(notes.channels, notes.targets, notes.scaler);
+  const std::vector<double>& quantiles = quantiles_of(model);
+  ForecastErrors errors(notes.channels, notes.targets, notes.scaler, quantiles);
   for_windows(windows, part, [&](std::int64_t n, const std::vector<float>& past, const std::vector<float>& future) {
-    errors.add(predictions(ctx, model, {n, windows.sizes().context, windows.channels()}, past), future);
+    errors.add(predictions(ctx, model, {n, windows.sizes().context, windows.channels()}, past, quantiles), future);
   });
   return errors;
 }
@@ -153,7 +164,35 @@ SeriesTable Forecaster::read(const std::string& path, TableOptions options) cons
   return table;
 }
 
-SeriesTable Forecaster::forecast(Context& ctx, const SeriesTable& history, std::int64_t steps) const {
+std::vector<std::string> forecast_columns(const std::vector<std::string>& channels, const std::vector<double>& quantiles) {
+  std::vector<std::string> out;
+  for (const std::string& channel : channels) {
+    out.push_back(channel);
+    for (const double q : quantiles)
+      if (q != 0.5) out.push_back(fmt::format("{}_{}", channel, quantile_name(q)));
+  }
+  std::set<std::string> seen;
+  for (const std::string& name : out)
+    if (!seen.insert(name).second)
+      fail("quantiles", "a column of the forecast would be called '{}', as a channel is: give that channel another name", name);
+  return out;
+}
+
+SeriesTable SeriesForecast::table() const {
+  if (quantiles.empty()) return point;
+  SeriesTable out = point;
+  out.channels = forecast_columns(point.channels, quantiles);
+  out.values.clear();
+  for (std::int64_t row = 0; row < point.rows(); ++row)
+    for (std::int64_t c = 0; c < std::ssize(point.channels); ++c) {
+      out.values.push_back(point.at(row, c));
+      for (std::int64_t q = 0; q < std::ssize(quantiles); ++q)
+        if (quantiles[static_cast<std::size_t>(q)] != 0.5) out.values.push_back(at(row, c, q));
+    }
+  return out;
+}
+
+SeriesForecast Forecaster::forecast(Context& ctx, const SeriesTable& history, std::int64_t steps) const {
   const SeriesNotes notes = notes_of(history);
   const std::int64_t channels = std::ssize(history.channels), context = this->context(), rows = history.rows();
   if (steps == 0) steps = horizon();
@@ -162,23 +201,28 @@ SeriesTable Forecaster::forecast(Context& ctx, const SeriesTable& history, std::
   std::vector<float> past;
   for (std::int64_t row = rows - context; row < rows; ++row)
     for (std::int64_t c = 0; c < channels; ++c) past.push_back(scaled_value(history, row, c, notes.scaler));
+  const std::int64_t each = std::max<std::int64_t>(std::ssize(quantiles()), 1), point = quantiles().empty() ? 0 : model_->series().median();
   std::vector<float> next;
-  while (std::ssize(next) < steps * channels) {
-    const std::vector<float> predicted = predictions(ctx, *model_, {1, context, channels}, past);
-    expect_finite("forecast", predicted);
-    next.insert(next.end(), predicted.begin(), predicted.end());
-    past.insert(past.end(), predicted.begin(), predicted.end());
-    past.erase(past.begin(), past.end() - context * channels);
+  const std::vector<float> predicted = predictions(ctx, *model_, {1, context, channels}, past, quantiles());
+  expect_finite("forecast", predicted);
+  next.insert(next.end(), predicted.begin(), predicted.end());
+  for (std::int64_t i = point; i < std::ssize(predicted); i += each) past.push_back(predicted[static_cast<std::size_t>(i)]);
+  past.erase(past.begin(), past.end() - context * channels);
+}
+SeriesForecast out{.point = {.name = "forecast", .date_column = history.date_column, .format = history.format}, .quantiles = quantiles()};
+for (const std::int64_t target : notes.targets) out.point.channels.push_back(history.channels[static_cast<std::size_t>(target)]);
+const DateStep step = history.step();
+for (std::int64_t row = 0; row < steps; ++row) {
+  if (!history.dates.empty()) out.point.dates.push_back(advance(history.dates.back(), step, row + 1));
+  for (const std::int64_t target : notes.targets) {
+    const auto value = [&](std::int64_t i) {
+      return notes.scaler.original(static_cast<double>(next[static_cast<std::size_t>((row * channels + target) * each + i)]), target);
+    };
+    out.point.values.push_back(value(point));
+    for (std::int64_t q = 0; q < std::ssize(out.quantiles); ++q) out.values.push_back(value(q));
   }
-  SeriesTable out{.name = "forecast", .date_column = history.date_column, .format = history.format};
-  for (const std::int64_t target : notes.targets) out.channels.push_back(history.channels[static_cast<std::size_t>(target)]);
-  const DateStep step = history.step();
-  for (std::int64_t row = 0; row < steps; ++row) {
-    if (!history.dates.empty()) out.dates.push_back(advance(history.dates.back(), step, row + 1));
-    for (const std::int64_t target : notes.targets)
-      out.values.push_back(notes.scaler.original(static_cast<double>(next[static_cast<std::size_t>(row * channels + target)]), target));
-  }
-  return out;
+}
+return out;
 }
 
 ForecastErrors Forecaster::evaluate(Context& ctx, const SeriesTable& table, const RowRange& rows) const {

@@ -32,6 +32,20 @@ Tensor mean_squared_error(Context& ctx, const Tensor& a, const Tensor& b) {
   return reshape(ctx, mean(ctx, square(ctx, difference)), {1});
 }
 
+// max(q·e, (q - 1)·e) = |e|/2 + (q - 1/2)·e
+Tensor pinball_loss(Context& ctx, const Tensor& predicted, const Tensor& actual, const std::vector<double>& quantiles) {
+  Shape each = predicted.shape();
+  if (each.rank() == 0 || each.back() != std::ssize(quantiles) || actual.numel() * each.back() != predicted.numel())
+    fail("loss", "{} is compared with {}: expected the same shape and {} quantiles behind it", predicted.shape(), actual.shape(),
+         quantiles.size());
+  each[-1] = 1;
+  std::vector<float> tilt;
+  for (const double q : quantiles) tilt.push_back(static_cast<float>(q - 0.5));
+  const Tensor e = sub(ctx, reshape(ctx, cast(ctx, actual, DType::float32), each), cast(ctx, predicted, DType::float32));
+  const Tensor tilted = mul(ctx, e, Tensor::from<float>(ctx, {std::ssize(tilt)}, tilt));
+  return reshape(ctx, mean(ctx, add(ctx, scale(ctx, abs(ctx, e), 0.5F), tilted)), {1});
+}
+
 Tensor label_loss(Context& ctx, const Tensor& logits, const Tensor& labels, ProblemType type) {
   if (logits.rank() != 2) fail("loss", "logits {} must be [samples, classes]", logits.shape());
   const std::int64_t n = logits.dim(0), classes = logits.dim(1);

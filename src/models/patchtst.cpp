@@ -62,8 +62,9 @@ PatchTST::PatchTST(const PatchTSTConfig& c) : config(c), stack(c.stack) {
   }
   const bool by_channel = c.head == SeriesHead::prediction;
   const std::int64_t pooled = c.cls_token || c.pooling != SeriesPooling::none ? d : d * c.patches();
+  const std::vector<std::int64_t> outs(std::max<std::size_t>(c.quantiles.size(), 1), c.ahead);  // a head a quantile, in one matrix
   if (by_channel)
-    for (std::int64_t i = 0; i < (c.shared_projection ? 1 : c.channels); ++i) heads.emplace_back(pooled, c.ahead);
+    for (std::int64_t i = 0; i < (c.shared_projection ? 1 : c.channels); ++i) heads.emplace_back(pooled, outs);
   else if (c.head != SeriesHead::none) heads.emplace_back(c.channels * d, c.targets);
 }
 
@@ -104,8 +105,9 @@ Tensor PatchTST::predict(Context& ctx, const Tensor& hidden) const {
   else if (config.pooling == SeriesPooling::max) x = max(ctx, x, {2});
   if (config.head == SeriesHead::prediction) {
     x = dropout(ctx, reshape(ctx, x, {batch, channels, 1, -1}), config.head_dropout);
-    const Tensor y = reshape(ctx, project(ctx, heads, x), {batch, channels, config.ahead});
-    return cast(ctx, transpose(ctx, y, 1, 2), DType::float32);
+    const Tensor y = reshape(ctx, project(ctx, heads, x), {batch, -1, config.ahead});  // rows: quantiles of channels
+    const Tensor ahead = cast(ctx, transpose(ctx, y, 1, 2), DType::float32);
+    return config.quantiles.empty() ? ahead : reshape(ctx, ahead, {batch, config.ahead, channels, -1});
   }
   x = dropout(ctx, reshape(ctx, x, {batch, -1}), config.head_dropout);
   const Tensor y = cast(ctx, heads.front()(ctx, x), DType::float32);

@@ -29,10 +29,16 @@ NamedTensors PatchTSTModel::run(Context& ctx, const NamedTensors& inputs, const 
     out["scale"] = series.scale;
   }
   const auto target = inputs.find(wanted);
-  if (c.head == SeriesHead::prediction) {
+  if (c.head == SeriesHead::prediction && c.quantiles.empty()) {
     const Tensor y = add(ctx, mul(ctx, net_.predict(ctx, x), series.scale), series.location);
     out["prediction_outputs"] = y;
     if (target != inputs.end()) out["loss"] = mean_squared_error(ctx, y, target->second);
+  } else if (c.head == SeriesHead::prediction) {
+    const auto each = [&](const Tensor& t) { return reshape(ctx, t, {t.dim(0), 1, c.channels, 1}); };
+    const Tensor y = add(ctx, mul(ctx, net_.predict(ctx, x), each(series.scale)), each(series.location));
+    out["quantile_outputs"] = y;
+    out["prediction_outputs"] = reshape(ctx, slice(ctx, y, 3, c.median(), 1), {y.dim(0), c.ahead, c.channels});
+    if (target != inputs.end()) out["loss"] = pinball_loss(ctx, y, target->second, c.quantiles);
   } else if (c.head == SeriesHead::regression) {
     const Tensor y = net_.predict(ctx, x);
     out["regression_outputs"] = y;
@@ -48,6 +54,14 @@ NamedTensors PatchTSTModel::run(Context& ctx, const NamedTensors& inputs, const 
   for (std::size_t i = 0; options.attentions && i < trace.attentions.size(); ++i)
     out[fmt::format("attentions.{}", i)] = trace.attentions[i];
   return out;
+}
+
+std::string why_not_quantiles(const std::vector<double>& quantiles) {
+  if (quantiles.size() > 999) return "expected at most 999 of them";
+  for (const double q : quantiles)
+    if (!(q > 0.0 && q < 1.0)) return "expected numbers between 0 and 1, such as 0.1, 0.5 and 0.9";
+  if (!std::is_sorted(quantiles.begin(), quantiles.end(), std::less_equal<>())) return "expected each to be larger than the one before";
+  return "";
 }
 
 std::vector<Binding> PatchTSTModel::bindings() {
@@ -77,7 +91,16 @@ std::vector<Binding> PatchTSTModel::bindings() {
     rules.push_back({.theirs = norm + ".running_var", .ours = our_norm + ".running_variance"});
     rules.push_back({.theirs = norm + ".num_batches_tracked", .ours = our_norm + ".batches", .shape = Shape{}, .stored = DType::int64});
   }
-  if (c.head == SeriesHead::prediction && !c.shared_projection) rules.push_back({.theirs = "head.projections.{i}", .ours = "heads.{i}"});
+  const bool by_channel = c.head == SeriesHead::prediction && !c.shared_projection;
+  const std::string of_channel = by_channel ? ".{i}" : "", projection = by_channel ? "head.projections.{i}" : "head.projection",
+                    our_head = by_channel ? "heads.{i}" : "heads.0";
+  // The median's head is Hugging Face's; those of the other quantiles lie beside it, under their places in the list.
+  if (c.quantiles.size() > 1)
+    for (int q = 0; q < std::ssize(c.quantiles); ++q)
+      rules.push_back({.theirs = q == c.median() ? projection : fmt::format("head.quantile_projections.{}", q) + of_channel,
+                       .ours = our_head,
+                       .part = q});
+  else if (by_channel) rules.push_back({.theirs = projection, .ours = our_head});
   else rules.push_back({.theirs = c.head == SeriesHead::classification ? "head.linear" : "head.projection", .ours = "heads.0"});
   return bind_names(parameters(), rules);
 }
@@ -105,6 +128,15 @@ SeriesPooling pooling_of(Settings& s) {
   if (*name == "mean") return SeriesPooling::mean;
   if (*name == "max") return SeriesPooling::max;
   s.refuse("pooling_type", "expected \"mean\", \"max\" or null");
+}
+
+std::vector<double> quantiles_of(Settings& s, SeriesHead head) {
+  const std::vector<double> given = s.maybe<std::vector<double>>("quantiles").value_or(std::vector<double>{});
+  if (given.empty()) return given;
+  if (head != SeriesHead::prediction) s.refuse("quantiles", "only PatchTSTForPrediction can have them");
+  if (const std::string wrong = why_not_quantiles(given); !wrong.empty()) s.refuse("quantiles", wrong);
+  if (std::find(given.begin(), given.end(), 0.5) == given.end()) s.refuse("quantiles", "0.5, the median, must be among them");
+  return given;
 }
 
 // One of two words.
@@ -144,6 +176,7 @@ std::unique_ptr<Model> make(Settings& s) {
   c.shared_projection = s.get("share_projection", true);
   c.head_dropout = s.get("head_dropout", 0.0F);
   c.ahead = s.size("prediction_length", 24);
+  c.quantiles = quantiles_of(s, c.head);
   c.targets = s.size("num_targets", 1);
   if ((!c.shared_embedding || !c.shared_projection) && c.channels > 65536)
     s.refuse("num_input_channels", "expected at most 65536 where each has a layer of its own");

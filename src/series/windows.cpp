@@ -173,61 +173,89 @@ void check_windows(const SeriesTable& table, const Parts& parts, const WindowSiz
            instead.empty() ? "" : ", or " + instead);
 }
 
-ForecastErrors::ForecastErrors(std::vector<std::string> channels, std::vector<std::int64_t> targets, Scaler scaler)
-    : channels_(std::move(channels)), targets_(std::move(targets)), scaler_(std::move(scaler)), squares_(channels_.size()),
-      absolutes_(channels_.size()) {}
+ForecastErrors::ForecastErrors(std::vector<std::string> channels, std::vector<std::int64_t> targets, Scaler scaler,
+                               std::vector<double> quantiles)
+    : channels_(std::move(channels)), targets_(std::move(targets)), scaler_(std::move(scaler)), quantiles_(std::move(quantiles)),
+      squares_(channels_.size()), absolutes_(channels_.size()), pinballs_(channels_.size()), covered_(channels_.size()) {}
 
 void ForecastErrors::add(std::span<const float> predicted, std::span<const float> actual) {
-  const std::size_t n = channels_.size();
+  const std::size_t n = channels_.size(), each = std::max<std::size_t>(quantiles_.size(), 1);
+  const auto median = quantiles_.empty()
+      ? 0
+      : static_cast<std::size_t>(std::find(quantiles_.begin(), quantiles_.end(), 0.5) - quantiles_.begin());
   for (std::size_t i = 0; i < actual.size(); ++i) {
-    const double error = static_cast<double>(predicted[i]) - static_cast<double>(actual[i]);
+    const std::span<const float> values = predicted.subspan(i * each, each);
+    const double error = static_cast<double>(values[median]) - static_cast<double>(actual[i]);
     squares_[i % n] += error * error;
     absolutes_[i % n] += std::abs(error);
+    for (std::size_t q = 0; q < quantiles_.size(); ++q) {
+      const double e = static_cast<double>(actual[i]) - static_cast<double>(values[q]);
+      pinballs_[i % n] += std::max(quantiles_[q] * e, (quantiles_[q] - 1.0) * e);
+    }
+    if (!quantiles_.empty() && values.front() <= actual[i] && actual[i] <= values.back()) covered_[i % n] += 1.0;
   }
   count_ += static_cast<std::int64_t>(actual.size() / n);
 }
 
-ForecastErrors::Pair ForecastErrors::mean(const std::vector<std::int64_t>& of, bool in_original) const {
-  Pair out;
+ForecastErrors::Means ForecastErrors::mean(const std::vector<std::int64_t>& of, bool in_original) const {
+  Means out;
   if (count_ == 0) fail("forecast errors", "there are no forecasts to take the mean of");
   for (const std::int64_t channel : of) {
     const auto c = static_cast<std::size_t>(channel);
     const double unit = in_original ? scaler_.deviation[c] : 1.0;
     out.mse += squares_[c] * unit * unit;
     out.mae += absolutes_[c] * unit;
+    out.pinball += pinballs_[c] * unit;
+    out.coverage += covered_[c];
   }
   const double n = static_cast<double>(count_) * static_cast<double>(of.size());
-  return {out.mse / n, out.mae / n};
+  return {.mse = out.mse / n,
+          .mae = out.mae / n,
+          .pinball = out.pinball / (n * static_cast<double>(std::max<std::size_t>(quantiles_.size(), 1))),
+          .coverage = out.coverage / n};
 }
 
-ForecastErrors::Pair ForecastErrors::scaled() const { return mean(targets_, false); }
-ForecastErrors::Pair ForecastErrors::original() const { return mean(targets_, true); }
-ForecastErrors::Pair ForecastErrors::scaled(std::int64_t channel) const { return mean({channel}, false); }
-ForecastErrors::Pair ForecastErrors::original(std::int64_t channel) const { return mean({channel}, true); }
-ForecastErrors::Pair ForecastErrors::all_scaled() const {
+ForecastErrors::Means ForecastErrors::scaled() const { return mean(targets_, false); }
+ForecastErrors::Means ForecastErrors::original() const { return mean(targets_, true); }
+ForecastErrors::Means ForecastErrors::scaled(std::int64_t channel) const { return mean({channel}, false); }
+ForecastErrors::Means ForecastErrors::original(std::int64_t channel) const { return mean({channel}, true); }
+ForecastErrors::Means ForecastErrors::all_scaled() const {
   std::vector<std::int64_t> all(channels_.size());
   std::iota(all.begin(), all.end(), std::int64_t{0});
   return mean(all, false);
 }
 
 nlohmann::json ForecastErrors::json() const {
-  const auto pair = [](const Pair& p) { return nlohmann::json{{"mse", p.mse}, {"mae", p.mae}}; };
+  const auto means = [&](const Means& m) {
+    nlohmann::json out{{"mse", m.mse}, {"mae", m.mae}};
+    if (!quantiles_.empty()) out["pinball"] = m.pinball, out["coverage"] = m.coverage;
+    return out;
+  };
   nlohmann::json of_channels = nlohmann::json::object();
   for (const std::int64_t c : targets_)
-    of_channels[channels_[static_cast<std::size_t>(c)]] = {{"scaled", pair(scaled(c))}, {"original", pair(original(c))}};
-  return {{"scaled", pair(scaled())}, {"original", pair(original())}, {"channels", of_channels}};
+    of_channels[channels_[static_cast<std::size_t>(c)]] = {{"scaled", means(scaled(c))}, {"original", means(original(c))}};
+  nlohmann::json out{{"scaled", means(scaled())}, {"original", means(original())}, {"channels", of_channels}};
+  if (!quantiles_.empty()) out["quantiles"] = quantiles_;
+  return out;
 }
 
+std::string quantile_name(double quantile) { return fmt::format("q{:.10g}", 100.0 * quantile); }
+
 std::string describe(const ForecastErrors& errors, std::string_view what) {
-  const auto [mse, mae] = errors.scaled();
-  const auto [mse_units, mae_units] = errors.original();
-  std::string out = fmt::format("{}: MSE {:.4f}, MAE {:.4f} (scaled); MSE {:.5g}, MAE {:.5g} (original units)\n", what, mse, mae, mse_units,
-                                mae_units);
+  const ForecastErrors::Means scaled = errors.scaled(), original = errors.original();
+  const std::vector<double>& quantiles = errors.quantiles();
+  std::string out = fmt::format("{}: MSE {:.4f}, MAE {:.4f} (scaled); MSE {:.5g}, MAE {:.5g} (original units)\n", what, scaled.mse,
+                                scaled.mae, original.mse, original.mae);
+  if (!quantiles.empty())
+    out += fmt::format(
+        "{} quantiles: pinball loss {:.4f} (scaled), {:.5g} (original units); from {:.10g} to {:.10g} %: {:.2f} % of the values\n",
+        quantiles.size(), scaled.pinball, original.pinball, 100.0 * quantiles.front(), 100.0 * quantiles.back(), 100.0 * scaled.coverage);
   for (const std::int64_t c : errors.targets()) {
-    const auto [s, a] = errors.scaled(c);
-    const auto [original_s, original_a] = errors.original(c);
-    out += fmt::format("  {}: MSE {:.4f}, MAE {:.4f} (scaled); MSE {:.5g}, MAE {:.5g}\n", errors.channels()[static_cast<std::size_t>(c)], s,
-                       a, original_s, original_a);
+    const ForecastErrors::Means s = errors.scaled(c), o = errors.original(c);
+    out += fmt::format("  {}: MSE {:.4f}, MAE {:.4f} (scaled); MSE {:.5g}, MAE {:.5g}", errors.channels()[static_cast<std::size_t>(c)],
+                       s.mse, s.mae, o.mse, o.mae);
+    if (!quantiles.empty()) out += fmt::format("; pinball {:.4f} (scaled), covers {:.2f} %", s.pinball, 100.0 * s.coverage);
+    out += '\n';
   }
   return out;
 }

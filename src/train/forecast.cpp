@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <span>
 
 #include "train/batch_size.h"
@@ -138,6 +139,13 @@ json patchtst_config(const ForecastModelConfig& c, std::int64_t channels) {
            {"pooling_type", nullptr},
            {"do_mask_input", false},
            {"loss", "mse"}};
+  if (!c.quantiles.empty()) {
+    if (const std::string wrong = why_not_quantiles(c.quantiles); !wrong.empty())
+      fail("train forecast", "--quantiles {}: {}", fmt::join(c.quantiles, ","), wrong);
+    std::set<double> with_median(c.quantiles.begin(), c.quantiles.end());
+    with_median.insert(0.5);
+    out["quantiles"] = with_median;
+  }
   set_dropout(out, c.dropout, c.attention_dropout, c.head_dropout);
   return out;
 }
@@ -153,7 +161,7 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
       fmt::format("smaller sizes, such as --context {} --horizon {} --patch-length {} --stride {}", smaller.context, smaller.horizon,
                   smaller.patch_length, smaller.stride));
   build_model(patchtst_config(taken, std::ssize(table_.channels)));
-  check_batches();
+  check_model();
 }
 
 ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const ForecastFineTuning& start)
@@ -169,12 +177,12 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
     return changes;
       },
       why_not_forecaster);
-  const PatchTSTConfig& series = dynamic_cast<const PatchTSTModel&>(this->model()).series();
+  const PatchTSTConfig& series = this->series();
   if (series.channels != std::ssize(table_.channels))
     fail(table_.name, "has {} channels, but each of the {} of {} has weights of its own", table_.channels.size(), series.channels,
          start.from);
   cut({series.context, series.ahead});
-  check_batches();
+  check_model();
 }
 
 void ForecastTask::read() {
@@ -197,9 +205,15 @@ void ForecastTask::cut(const WindowSizes& sizes, const std::string& instead) {
   if (config_.batch_size == 0) config_.batch_size = batch_for(windows_->count(parts_.train), ForecastConfig::usual_batch_size, 8);
 }
 
-// Batch norm takes its statistics over all patches of a batch, of which there must be two.
-void ForecastTask::check_batches() {
-  const PatchTSTConfig& series = dynamic_cast<const PatchTSTModel&>(model()).series();
+void ForecastTask::check_model() {
+  const PatchTSTConfig& series = this->series();
+  if (!series.quantiles.empty()) {
+    static_cast<void>(forecast_columns(notes_.channels, series.quantiles));  // no two of one name
+    if (config_.loss)
+      fail(name(), "--loss {}: a model with quantiles is trained on the pinball loss; leave out --loss or --quantiles",
+           detail::write_value(*config_.loss, "loss").get<std::string>());
+  }
+  // Batch norm takes its statistics over all patches of a batch, of which there must be two.
   const std::int64_t patches = series.channels * (series.patches() + (series.cls_token ? 1 : 0));  // of a window
   least_windows_ = series.stack.batch_norm && patches < 2 ? 2 : 1;
   if (const std::int64_t largest = std::min(config_.batch_size, windows_->count(parts_.train)); largest < least_windows_)
@@ -218,7 +232,7 @@ json ForecastTask::identity() const {
                  {"training_rows", rows(parts_.train)},
                  {"validation_rows", rows(parts_.validation)},
                  {"batch_size", config_.batch_size}};
-  out["training_loss"] = {{"kind", detail::write_value(config_.loss, "loss")}};
+  out["training_loss"] = {{"kind", quantiles().empty() ? detail::write_value(config_.loss.value_or(SeriesLoss::mse), "loss") : "pinball"}};
   return out;
 }
 
@@ -245,9 +259,9 @@ Batch ForecastTask::prepare(std::int64_t index) const {
   return {.content = std::move(content), .targets = n * horizon * channels, .tokens = n};
 }
 
-// The model's own loss is the squared error.
+// The model's own loss is the squared error, or that of its quantiles.
 Tensor ForecastTask::loss(Context& ctx, const Batch& batch) const {
-  if (config_.loss == SeriesLoss::mse) return ModelTask::loss(ctx, batch);
+  if (config_.loss.value_or(SeriesLoss::mse) == SeriesLoss::mse) return ModelTask::loss(ctx, batch);
   NamedTensors in = to_tensors(ctx, *std::any_cast<HostTensors>(&batch.content));
   const Tensor wanted = in.at("future_values");
   in.erase("future_values");
@@ -260,13 +274,15 @@ Tensor ForecastTask::loss(Context& ctx, const Batch& batch) const {
 Metrics ForecastTask::validate(Context& ctx) {
   if (parts_.validation.size() == 0) return {};
   const ForecastErrors errors = measure(ctx, model(), *windows_, parts_.validation, notes_);
-  const auto [mse, mae] = errors.scaled();
-  return {{"loss", errors.all_scaled().mse}, {"mse", mse}, {"mae", mae}};
+  const ForecastErrors::Means all = errors.all_scaled(), targets = errors.scaled();
+  if (quantiles().empty()) return {{"loss", all.mse}, {"mse", targets.mse}, {"mae", targets.mae}};
+  return {{"loss", all.pinball}, {"mse", targets.mse}, {"mae", targets.mae}, {"pinball", targets.pinball}, {"coverage", targets.coverage}};
 }
 
 std::vector<std::string> ForecastTask::metrics() const {
   if (parts_.validation.size() == 0) return {};
-  return {"loss", "mse", "mae"};
+  if (quantiles().empty()) return {"loss", "mse", "mae"};
+  return {"loss", "mse", "mae", "pinball", "coverage"};
 }
 
 std::optional<ForecastErrors> ForecastTask::test(Context& ctx) const {

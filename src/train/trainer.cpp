@@ -30,7 +30,7 @@ std::optional<double> value_of(const Metrics& metrics, std::string_view name) {
 
 // Losses and perplexities should fall; scores rise.
 bool smaller_is_better(std::string_view metric) {
-  return metric == "loss" || metric == "perplexity" || metric == "mse" || metric == "mae" || metric == "bits_per_byte";
+  return metric == "loss" || metric == "perplexity" || metric == "mse" || metric == "mae" || metric == "pinball" || metric == "bits_per_byte";
 }
 
 }  // namespace

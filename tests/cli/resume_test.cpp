@@ -90,6 +90,9 @@ const std::vector<ResumeCase> cases{
     {"forecast", toy_series,
      split("train forecast --csv prices.csv --preset documents --dropout 0.2 --attention-dropout 0.1 --head-dropout 0.1 --batch-size 32 "
            "--lr 0.003 --max-epoch 14 --save-interval-updates 5 --threads 2 --average 3")},
+    {"forecast_quantiles", toy_series,
+     split("train forecast --csv prices.csv --preset documents --quantiles 0.1,0.9 --dropout 0.2 --head-dropout 0.1 --batch-size 32 "
+           "--lr 0.003 --max-epoch 14 --save-interval-updates 5 --threads 2 --average 3")},
     {"image", toy_images,
      split("train image --idx . --patch-size 2 --d-model 32 --num-heads 2 --num-layers 2 --d-ff 64 --dropout 0.1 --stochastic-depth 0.2 "
            "--flip --crop-padding 1 --randaugment 1,3 --random-erasing 0.2 --mixup 0.4 --cutmix 1 --batch-size 16 --lr 0.005 "

@@ -66,6 +66,42 @@ TEST_F(TrainForecast, FromATableToTheNextValues) {
   EXPECT_TRUE(read("next.csv").starts_with(seven));
 }
 
+TEST_F(TrainForecast, QuantilesAreColumnsAndABand) {
+  CommandResult r = run(std::string(train) + "--save-dir model --quantiles 0.1,0.9");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"pinball", "coverage"});
+  expect_parts(r.out, {"3 quantiles: pinball loss", "from 10 to 90 %:", "% of the values", "price: MSE", "covers"});
+  expect_parts(read("model/config.json"), {"\"quantiles\": [", "0.5"});
+  expect_parts(read("model/test.json"), {"\"coverage\"", "\"pinball\"", "\"quantiles\""});
+  const std::size_t quantiles = r.out.find("3 quantiles");
+  const std::string measured = r.out.substr(quantiles, r.out.find('\n', quantiles) - quantiles);
+  r = run("evaluate model --csv x.csv --split 0.7,0.1,0.2");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.out, {measured});
+
+  r = run("forecast model --csv x.csv --plot next.svg --steps 9");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_TRUE(r.out.starts_with("date,price,price_q10,price_q90,volume,volume_q10,volume_q90\n2021-02-04,1")) << r.out;
+  std::istringstream lines(r.out);
+  std::string line;
+  for (std::getline(lines, line); std::getline(lines, line);) {
+    double point = 0.0, low = 0.0, high = 0.0;
+    ASSERT_EQ(std::sscanf(line.c_str() + line.find(','), ",%lf,%lf,%lf", &point, &low, &high), 3) << line;
+    EXPECT_LE(low, point);
+    EXPECT_LE(point, high);
+  }
+  expect_parts(r.err, {"the quantiles beyond it"});
+  expect_parts(read("next.svg"), {"class=\"band\"", ">10 to 90 %<"});
+
+  // The folder's quantiles stay when it is trained further.
+  r = run("train forecast --from model --csv x.csv --max-update 2 --threads 2 --save-dir tuned");
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_parts(r.out, {"3 quantiles: pinball loss"});
+  expect_usage("train forecast --from model --csv x.csv --max-update 2 --quantiles 0.2,0.8 --save-dir other", "--quantiles");
+  expect_failure(std::string(train) + "--save-dir other --quantiles 0.1,0.9 --loss mae", "leave out --loss or --quantiles");
+  expect_failure(std::string(train) + "--save-dir other --quantiles 10,90", "expected numbers between 0 and 1");
+}
+
 TEST_F(TrainForecast, TheSeriesMustHaveTheModelsChannels) {
   ASSERT_EQ(run(std::string(train) + "--save-dir model --max-update 2").code, 0) << read("stderr");
   write("renamed.csv", with_cell(0, 1, "Price"));

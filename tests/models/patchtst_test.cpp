@@ -1,8 +1,11 @@
 // What the golden case does not show of PatchTST.
 #include "transformer/models/patchtst.h"
 
+#include <set>
+
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
+#include "transformer/models/label_loss.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/random.h"
 #include "transformer/train/optimizer.h"
@@ -108,6 +111,88 @@ TEST(PatchTST, LayersOfEachChannel) {
   }
 }
 
+// A head a quantile: the median's is the head of a model without quantiles, and the others are saved beside it.
+TEST(PatchTST, QuantilesHaveHeadsBesideTheMedians) {
+  for (const bool shared : {true, false}) {
+    Context ctx({.seed = 3});
+    const json plain = with(base, {{"share_projection", shared}}), config = with(plain, {{"quantiles", {0.1, 0.5, 0.75, 0.9}}});
+    auto model = fresh(ctx, config);
+    const std::string projection = shared ? "head.projection" : "head.projections.1", other = "head.quantile_projections.";
+    const std::string third = other + "2" + (shared ? "" : ".1");
+    EXPECT_EQ(parameter(*model, projection + ".weight").dim(0), 4 * 5);  // all of them, in one matrix
+    std::set<std::string> names;
+    for (const Binding& b : model->bindings()) names.insert(b.theirs);
+    for (const std::string& name : {projection, third})
+      for (const char* part : {".weight", ".bias"}) EXPECT_TRUE(names.contains(name + part)) << name;
+    EXPECT_EQ(std::count_if(names.begin(), names.end(), [&](const std::string& n) { return n.starts_with(other); }), shared ? 6 : 12);
+
+    const Tensor x = random_uniform(ctx, {3, 17, 2});
+    const NamedTensors out = model->run(ctx, {{"past_values", x}});
+    EXPECT_EQ(out.at("quantile_outputs").shape(), (Shape{3, 5, 2, 4}));
+    EXPECT_EQ(out.at("prediction_outputs").shape(), (Shape{3, 5, 2}));
+    const std::vector<float> all = out.at("quantile_outputs").to_vector<float>(), point = out.at("prediction_outputs").to_vector<float>();
+    for (std::size_t i = 0; i < point.size(); ++i) EXPECT_EQ(point[i], all[4 * i + 1]);
+
+    const TemporaryFolder folder;
+    save_model(ctx, *model, folder.path());
+    const auto again = load_model(ctx, folder.path());
+    EXPECT_EQ(again->run(ctx, {{"past_values", x}}).at("quantile_outputs").to_vector<float>(), all);
+
+    // What Hugging Face makes of the folder: a model of the median.
+    auto median = fresh(ctx, plain);
+    for (const Binding& b : median->bindings())
+      for (const Binding& m : model->bindings())
+        if (m.theirs == b.theirs) b.from_theirs(ctx, m.to_theirs(ctx, m.ours.parameter->tensor), b.ours.parameter->tensor);
+    EXPECT_LT(largest_difference(predict(ctx, *median, x), out.at("prediction_outputs")), 1e-6);
+  }
+}
+
+// In the units of the series, as the point is; and learned by the pinball loss.
+TEST(PatchTST, QuantilesAreInTheUnitsOfTheSeriesAndLearnedByThePinballLoss) {
+  Context ctx;
+  const std::vector<double> quantiles{0.1, 0.5, 0.9};
+  const auto model = fresh(ctx, with(base, {{"quantiles", quantiles}}));
+  const auto run = [&](const Tensor& x) { return model->run(ctx, {{"past_values", x}}).at("quantile_outputs"); };
+  const Tensor x = scale(ctx, random_uniform(ctx, {3, 17, 2}), 100.0F), y = scale(ctx, random_uniform(ctx, {3, 5, 2}), 100.0F);
+  const Tensor offset = Tensor::full(ctx, {1}, 50.0F);
+  const Tensor want = add(ctx, scale(ctx, run(x), 3.0F), offset);
+  EXPECT_LT(largest_difference(run(add(ctx, scale(ctx, x, 3.0F), offset)), want), 1e-2);
+
+  const std::vector<float> got = run(x).to_vector<float>(), actual = y.to_vector<float>();
+  double sum = 0.0;
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double e = static_cast<double>(actual[i / 3]) - static_cast<double>(got[i]), q = quantiles[i % 3];
+    sum += e > 0.0 ? q * e : (q - 1.0) * e;
+  }
+  EXPECT_NEAR(model->run(ctx, {{"past_values", x}, {"future_values", y}}).at("loss").item(), sum / static_cast<double>(got.size()), 1e-4);
+}
+
+TEST(PatchTST, PinballLossAndItsGradients) {
+  const std::vector<double> quantiles{0.1, 0.5, 0.9};
+  check_op(
+      {.name = "pinball_loss", .inputs = {{.shape = {2, 3, 3}, .low = 1.1, .high = 2.0}, {.shape = {2, 3}, .low = 0.0, .high = 1.0}}},
+      [&](Context& ctx, const Tensors& in) {
+    return add(ctx, pinball_loss(ctx, in[0], in[1], quantiles), scale(ctx, pinball_loss(ctx, neg(ctx, in[0]), in[1], quantiles), 2.0F));
+      },
+      [&](const auto& in) {
+    auto y = in[1];
+    y.shape = {1}, y.values.resize(1);
+    auto sum = y.values[0] * 0.0;
+    for (std::int64_t i = 0; i < 18; ++i) {
+      const auto q = quantiles[static_cast<std::size_t>(i % 3)];
+      sum = sum + (in[0][i] - in[1][i / 3]) * (1.0 - q) + (in[0][i] + in[1][i / 3]) * (2.0 * q);  // too high, and too low
+    }
+    y.values[0] = sum / 18.0;
+    return y;
+  });
+  Context ctx;
+  expect_error(
+      [&] {
+    pinball_loss(ctx, Tensor::zeros(ctx, {2, 3, 2}), Tensor::zeros(ctx, {2, 3}), quantiles);
+      },
+      {"[2, 3, 2]", "3 quantiles"});
+}
+
 // Training moves the running statistics; they are saved and read again, and the optimizer leaves them and the positions alone.
 TEST(PatchTST, RunningStatisticsAreTrainedAndSaved) {
   Context ctx({.seed = 5});
@@ -182,6 +267,11 @@ TEST(PatchTST, RefusesByName) {
   refuses({{"architectures", {"PatchTSTForPretraining"}}}, {"PatchTSTForPretraining", "PatchTSTForPrediction"});
   refuses({{"architectures", {"PatchTSTForRegression"}}, {"pooling_type", nullptr}}, {"pooling_type"});
   refuses({{"num_input_channels", 1 << 20}, {"share_embedding", false}}, {"num_input_channels"});
+  refuses({{"quantiles", {0.1, 0.9}}}, {"quantiles", "0.5"});
+  refuses({{"quantiles", {0.5, 0.1}}}, {"quantiles", "larger than the one before"});
+  refuses({{"quantiles", {0.5, 0.5}}}, {"quantiles", "larger than the one before"});
+  refuses({{"quantiles", {0.5, 1.0}}}, {"quantiles", "between 0 and 1"});
+  refuses({{"quantiles", {0.5}}, {"architectures", {"PatchTSTModel"}}}, {"quantiles", "PatchTSTForPrediction"});
   Context ctx;
   const auto model = fresh(ctx, base);
   expect_error([&] { predict(ctx, *model, Tensor::zeros(ctx, {1, 16, 2})); }, {"[1, 16, 2]", "17"});

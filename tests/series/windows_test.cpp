@@ -163,6 +163,30 @@ TEST(Windows, ErrorsInScaledAndInOriginalUnits) {
   EXPECT_DOUBLE_EQ(errors.all_scaled().mse, (5.0 + 5.0) / 6);
 }
 
+TEST(Windows, ErrorsOfQuantiles) {
+  ForecastErrors errors({"a", "b"}, {1}, {{0.0, 5.0}, {1.0, 2.0}}, {0.25, 0.5, 0.75});
+  //                                        a           b
+  errors.add(std::vector<float>{/**/ 0, 0, 0, /**/ 1, 2, 3}, std::vector<float>{5, 2.5F});
+  errors.add(std::vector<float>{/**/ 0, 1, 2, /**/ 1, 2, 3}, std::vector<float>{1, 5});
+  const ForecastErrors::Means b = errors.scaled();
+  EXPECT_DOUBLE_EQ(b.mse, (0.25 + 9.0) / 2);  // of the median
+  EXPECT_DOUBLE_EQ(b.mae, (0.5 + 3.0) / 2);
+  EXPECT_DOUBLE_EQ(b.coverage, 0.5);
+  const double first = 0.25 * 1.5 + 0.5 * 0.5 + 0.25 * 0.5, second = 0.25 * 4 + 0.5 * 3 + 0.75 * 2;
+  EXPECT_DOUBLE_EQ(b.pinball, (first + second) / 6);
+  EXPECT_DOUBLE_EQ(errors.original().pinball, 2 * b.pinball);
+  EXPECT_DOUBLE_EQ(errors.original().coverage, 0.5);
+  EXPECT_DOUBLE_EQ(errors.all_scaled().coverage, 0.5);
+  EXPECT_DOUBLE_EQ(errors.json().at("scaled").at("pinball").get<double>(), b.pinball);
+  EXPECT_EQ(errors.json().at("quantiles").size(), 3U);
+  const std::string text = describe(errors, "x");
+  expect_in("from 25 to 75 %: 50.00 % of the values", text);
+  expect_in("covers 50.00 %", text);
+  EXPECT_EQ(quantile_name(0.1), "q10");
+  EXPECT_EQ(quantile_name(0.025), "q2.5");
+  EXPECT_EQ(quantile_name(0.07), "q7");
+}
+
 TEST(ToyPrices, HaveAWeekAndAreTheSameAgain) {
   const SeriesTable a = toy_prices(700), b = toy_prices(700), other = toy_prices(700, 2);
   EXPECT_EQ(a.values, b.values);

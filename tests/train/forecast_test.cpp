@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <random>
 #include <set>
 
 #include "support/metrics.h"
@@ -208,7 +209,7 @@ TEST(Forecast, LearnsMoreThanTheLastValueAndForecastsTheNextDays) {
   const SeriesTable all = toy_prices();
   SeriesTable known = all;
   known.values.resize(993), known.dates.resize(993);
-  const SeriesTable next = forecaster.forecast(ctx, known);
+  const SeriesTable next = forecaster.forecast(ctx, known).point;
   ASSERT_EQ(next.rows(), 7);
   for (std::int64_t i = 0; i < 7; ++i) EXPECT_EQ(next.date(i), all.date(993 + i));
   std::vector<float> past, future;
@@ -218,20 +219,107 @@ TEST(Forecast, LearnsMoreThanTheLastValueAndForecastsTheNextDays) {
   for (std::size_t i = 0; i < 7; ++i) EXPECT_NEAR(next.values[i], task.notes().scaler.original(static_cast<double>(y[i]), 0), 1e-4);
 
   // Longer than the horizon: as if what was forecast were known.
-  const SeriesTable longer = forecaster.forecast(ctx, known, 10);
+  const SeriesTable longer = forecaster.forecast(ctx, known, 10).point;
   ASSERT_EQ(longer.rows(), 10);
   EXPECT_TRUE(std::equal(next.values.begin(), next.values.end(), longer.values.begin()));
   known.values.insert(known.values.end(), next.values.begin(), next.values.end());
   known.dates.insert(known.dates.end(), next.dates.begin(), next.dates.end());
-  EXPECT_NEAR(forecaster.forecast(ctx, known).values[2], longer.values[9], 1e-3);
-  EXPECT_EQ(forecaster.forecast(ctx, known).date(2), longer.date(9));
+  EXPECT_NEAR(forecaster.forecast(ctx, known).point.values[2], longer.values[9], 1e-3);
+  EXPECT_EQ(forecaster.forecast(ctx, known).point.date(2), longer.date(9));
   EXPECT_NEAR(forecaster.evaluate(ctx, all, test).scaled().mse, model.mse, 1e-7);
 
   // Without series.json, as Hugging Face saves a model, the values go in as they are.
   fs::remove(folder / "model/series.json");
   const Forecaster plain = Forecaster::load(ctx, training.save_dir);
   EXPECT_EQ(plain.notes(), nullptr);
-  EXPECT_NEAR(plain.forecast(ctx, all).values[0], forecaster.forecast(ctx, all).values[0], 0.05);  // each window has its own scale
+  EXPECT_NEAR(plain.forecast(ctx, all).point.values[0], forecaster.forecast(ctx, all).point.values[0],
+              0.05);  // each window has its own scale
+}
+
+// Noise whose size is known: a share of it lies below each quantile, in the test part too.
+TEST(Forecast, LearnsQuantiles) {
+  const TemporaryFolder folder;
+  SeriesTable noise = toy_prices(1500);
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal(20.0, 3.0);
+  for (double& value : noise.values) value = normal(random);
+  write(folder / "noise.csv", write_table(noise));
+  Context ctx({.seed = 1});
+  ForecastModelConfig sizes = documents();
+  sizes.quantiles = {0.1, 0.75, 0.9};
+  ForecastTask task(ctx, {.csv = (folder / "noise.csv").string(), .batch_size = 64}, sizes);
+  EXPECT_EQ(task.quantiles(), (std::vector<double>{0.1, 0.5, 0.75, 0.9}));  // the median is the point forecast
+  const TrainConfig training{.save_dir = (folder / "model").string(),
+                             .max_epoch = 12,
+                             .lr = 2e-3F,
+                             .lr_scheduler = Schedule::Kind::cosine,
+                             .warmup_updates = 10,
+                             .best_metric = "pinball",
+                             .quiet = true};
+  Trainer(ctx, task, training).run();
+  task.load(ctx, training.save_dir);
+  EXPECT_EQ(task.metrics(), names_of(task.validate(ctx)));
+  EXPECT_NEAR(task.test(ctx)->scaled().coverage, 0.8, 0.06);
+
+  const Forecaster forecaster = Forecaster::load(ctx, training.save_dir);
+  EXPECT_EQ(forecaster.quantiles().size(), 4U);
+  EXPECT_NEAR(forecaster.evaluate(ctx, noise, task.windows().parts().test).scaled().coverage, task.test(ctx)->scaled().coverage, 1e-9);
+  const SeriesForecast next = forecaster.forecast(ctx, noise, 10);
+  EXPECT_EQ(next.table().channels, (std::vector<std::string>{"price", "price_q10", "price_q75", "price_q90"}));
+  EXPECT_EQ(next.table().rows(), 10);
+  double low = 0.0, high = 0.0;
+  for (std::int64_t row = 0; row < 10; ++row) {
+    for (std::int64_t q = 0; q + 1 < 4; ++q) EXPECT_LE(next.at(row, 0, q), next.at(row, 0, q + 1));
+    EXPECT_EQ(next.at(row, 0, 1), next.point.at(row, 0));
+    EXPECT_EQ(next.table().at(row, 2), next.at(row, 0, 2));
+    if (row < 7) low += next.at(row, 0, 0) / 7, high += next.at(row, 0, 3) / 7;  // beyond it the forecast is fed back
+  }
+  EXPECT_NEAR(low, 20.0 - 1.2816 * 3.0, 1.5);  // in the units of the table; a window's own mean and deviation are off by less
+  EXPECT_NEAR(high, 20.0 + 1.2816 * 3.0, 1.5);
+}
+
+// Heads that are not trained yet give their quantiles in any order; what is forecast never crosses.
+TEST(Forecast, QuantilesNeverCross) {
+  const TemporaryFolder folder;
+  Context ctx({.seed = 2});
+  ForecastModelConfig sizes = documents();
+  sizes.quantiles = {0.05, 0.25, 0.5, 0.75, 0.95};
+  ForecastTask task(ctx, {.toy = ToySeries::prices}, sizes);
+  task.save(folder.path());
+  std::vector<float> past, future;
+  task.windows().take(task.windows().parts().test, std::vector<std::int64_t>{0}, past, future);
+  const std::vector<float> raw =
+      task.model().run(ctx, {{"past_values", Tensor::from<float>(ctx, {1, 30, 1}, past)}}).at("quantile_outputs").to_vector<float>();
+  EXPECT_FALSE(std::is_sorted(raw.begin(), raw.begin() + 5) && std::is_sorted(raw.begin() + 5, raw.begin() + 10));
+  const SeriesForecast next = Forecaster::load(ctx, folder.path()).forecast(ctx, task.table());
+  for (std::int64_t row = 0; row < 7; ++row) {
+    for (std::int64_t q = 0; q + 1 < 5; ++q) EXPECT_LE(next.at(row, 0, q), next.at(row, 0, q + 1));
+    EXPECT_EQ(next.at(row, 0, 2), next.point.at(row, 0));
+  }
+}
+
+TEST(Forecast, QuantilesThatMakeNoModelAreRefused) {
+  const auto message = [](std::vector<double> quantiles, std::optional<SeriesLoss> loss = {}, const std::string& csv = "") -> std::string {
+    ForecastModelConfig sizes = documents();
+    sizes.quantiles = std::move(quantiles);
+    Context ctx;
+    try {
+      ForecastTask(ctx, {.csv = csv, .toy = csv.empty() ? ToySeries::prices : ToySeries::none, .loss = loss}, sizes);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message({0.1, 1.5}).find("between 0 and 1"), std::string::npos);
+  EXPECT_NE(message({0.9, 0.1}).find("--quantiles 0.9,0.1: expected each to be larger"), std::string::npos);
+  EXPECT_NE(message({0.1, 0.9}, SeriesLoss::mae).find("leave out --loss or --quantiles"), std::string::npos);
+  const TemporaryFolder folder;
+  SeriesTable table = toy_prices(300);
+  table.channels = {"a", "a_q10"};
+  table.values = toy_prices(600).values;
+  write(folder / "x.csv", write_table(table));
+  EXPECT_NE(message({0.1, 0.9}, {}, (folder / "x.csv").string()).find("'a_q10'"), std::string::npos);
+  EXPECT_EQ(message({0.2, 0.8}, {}, (folder / "x.csv").string()), "");
 }
 
 TEST(Forecast, TargetsAreJudgedAndForecast) {
@@ -246,7 +334,7 @@ TEST(Forecast, TargetsAreJudgedAndForecast) {
   fs::create_directory(folder / "model");
   task.save(folder / "model");
   const Forecaster forecaster = Forecaster::load(ctx, folder / "model");
-  EXPECT_EQ(forecaster.forecast(ctx, task.table()).channels, (std::vector<std::string>{"a", "c"}));
+  EXPECT_EQ(forecaster.forecast(ctx, task.table()).point.channels, (std::vector<std::string>{"a", "c"}));
   EXPECT_THROW(ForecastTask(ctx, {.csv = (folder / "x.csv").string(), .target = {"d"}}, documents()), Error);
 }
 

@@ -12,12 +12,14 @@ namespace transformer {
 struct SeriesPanel {
   std::string title = {};
   std::vector<double> history = {}, forecast = {};  // finite; the forecast begins where the history ends
+  std::vector<double> low = {}, high = {};          // of the forecast's rows, the edges of a band around it; empty: there is none
 };
 
 struct SeriesPlot {
   std::vector<std::string> dates = {};   // of the history and then of the forecast; empty: rows are numbered, the last known one 0
   std::vector<SeriesPanel> panels = {};  // one below the other, all of the same lengths
-  std::string caption = {};              // below the picture
+  std::string title = {};                // on top
+  std::string band = {};                 // what the bands are, for the legend: "10 to 90 %"
 };
 
 // An SVG document of its own: a panel a channel, with labelled axes and a line where the forecast begins. Light or dark as the reader's

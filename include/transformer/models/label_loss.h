@@ -22,4 +22,8 @@ Tensor label_loss(Context& ctx, const Tensor& logits, const Tensor& labels, Prob
 // mean((a - b)²) → [1] float32; a and b of one shape
 Tensor mean_squared_error(Context& ctx, const Tensor& a, const Tensor& b);
 
+// What quantiles are learned by: least where a share q of the actual values lies below what is predicted for q. With e = actual -
+// predicted it is the mean of max(q·e, (q - 1)·e). predicted [..., quantiles]; actual [...] → [1] float32
+Tensor pinball_loss(Context& ctx, const Tensor& predicted, const Tensor& actual, const std::vector<double>& quantiles);
+
 }  // namespace transformer

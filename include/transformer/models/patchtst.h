@@ -4,6 +4,11 @@
 //
 //   auto model = load_model(ctx, "patchtst-etth1");
 //   model->run(ctx, {{"past_values", x}}).at("prediction_outputs");    // [batch, context, channels] → [batch, ahead, channels]
+//
+// With quantiles, which are ours and not Hugging Face's, there is a head for each of them: "quantile_outputs" is [batch, ahead, channels,
+// quantiles], each as its head gives it, and "prediction_outputs" the median's, whose head is the one that Hugging Face knows.
+
+#include <algorithm>
 
 #include "transformer/models/model.h"
 #include "transformer/nn/embedding.h"
@@ -29,11 +34,16 @@ struct PatchTSTConfig {
   bool shared_projection = true;  // one head for all channels (prediction)
   float head_dropout = 0.0F;
   std::int64_t ahead = 24;                            // values predicted
+  std::vector<double> quantiles = {};                 // of prediction: increasing, the median among them; empty: one value, no more
   std::int64_t targets = 1;                           // of regression; the classes of classification
   std::optional<std::pair<float, float>> range = {};  // regression: between these two
 
   std::int64_t patches() const { return (context - patch) / stride + 1; }
+  std::int64_t median() const { return std::find(quantiles.begin(), quantiles.end(), 0.5) - quantiles.begin(); }
 };
+
+// "" for an increasing list of numbers between 0 and 1, and otherwise what is wrong with it.
+std::string why_not_quantiles(const std::vector<double>& quantiles);
 
 // A batch in its own scale.
 struct ScaledSeries {
@@ -54,7 +64,7 @@ struct PatchTST {
   std::int64_t tokens() const { return positions.shape[0]; }  // of a channel
   Tensor embed(Context& ctx, const Tensor& values) const;     // scaled values → [batch · channels · tokens, d]
   Tensor encode(Context& ctx, const Tensor& values, StackTrace* trace = nullptr) const;  // → [batch, channels, tokens, d]
-  // Of the encoder's output: [batch, ahead, channels] in the series' own scale, or [batch, targets].
+  // Of the encoder's output: [batch, ahead, channels] (and quantiles) in the series' own scale, or [batch, targets].
   Tensor predict(Context& ctx, const Tensor& hidden) const;
   void visit(auto&& f) {
     f("embeddings", embeddings), f("cls_token", cls_token), f("positions", positions), f("stack", stack), f("heads", heads);

@@ -83,37 +83,46 @@ class SeriesWindows {
 // helps beside a longer series.
 void check_windows(const SeriesTable& table, const Parts& parts, const WindowSizes& sizes, const std::string& instead = {});
 
-// Mean squared and mean absolute errors, summed over predictions.
+// Mean errors, summed over predictions: squared and absolute ones of the point forecast, which is the median where there are quantiles.
 class ForecastErrors {
  public:
-  ForecastErrors(std::vector<std::string> channels, std::vector<std::int64_t> targets, Scaler scaler);
+  // quantiles: increasing, 0.5 among them; none: a prediction is one value.
+  ForecastErrors(std::vector<std::string> channels, std::vector<std::int64_t> targets, Scaler scaler, std::vector<double> quantiles = {});
 
-  // Both [n, channels] in scaled units.
+  // [n, channels], or [n, channels, quantiles], increasing, and [n, channels], in scaled units.
   void add(std::span<const float> predicted, std::span<const float> actual);
 
-  struct Pair {
+  struct Means {
     double mse = 0.0, mae = 0.0;
+    double pinball = 0.0;   // with e = actual - predicted: max(q·e, (q - 1)·e), over all quantiles q; 0 without any
+    double coverage = 0.0;  // share of the values from the lowest quantile to the highest
   };
-  Pair scaled() const;                      // over the targets
-  Pair original() const;                    // in the units of the table
-  Pair scaled(std::int64_t channel) const;  // any channel
-  Pair original(std::int64_t channel) const;
-  Pair all_scaled() const;                        // over all channels
+  Means scaled() const;                      // over the targets
+  Means original() const;                    // in the units of the table
+  Means scaled(std::int64_t channel) const;  // any channel
+  Means original(std::int64_t channel) const;
+  Means all_scaled() const;  // over all channels
+  const std::vector<double>& quantiles() const { return quantiles_; }
   std::int64_t values() const { return count_; }  // of a channel
   const std::vector<std::string>& channels() const { return channels_; }
   const std::vector<std::int64_t>& targets() const { return targets_; }
-  // {"scaled": {"mse", "mae"}, "original": {…, "channels": {"OT": {"mse", "mae"}}}, …}
+  // {"scaled": {"mse", "mae"}, "original": {…, "channels": {"OT": {"mse", "mae"}}}, …}; with quantiles also their list, and in each
+  // pair "pinball" and "coverage"
   nlohmann::json json() const;
 
  private:
-  Pair mean(const std::vector<std::int64_t>& of, bool in_original) const;
+  Means mean(const std::vector<std::int64_t>& of, bool in_original) const;
 
   std::vector<std::string> channels_;
   std::vector<std::int64_t> targets_;
   Scaler scaler_;
-  std::vector<double> squares_, absolutes_;  // sums of each channel
+  std::vector<double> quantiles_;
+  std::vector<double> squares_, absolutes_, pinballs_, covered_;  // sums of each channel
   std::int64_t count_ = 0;
 };
+
+// "q10" of 0.1, "q2.5" of 0.025: what is behind the channel's name in the column of this quantile.
+std::string quantile_name(double quantile);
 
 // Lines for a reader: `what`, the errors in scaled and in original units, and the latter of each target.
 std::string describe(const ForecastErrors& errors, std::string_view what);

@@ -42,6 +42,7 @@ struct ForecastModelConfig {
   bool instance_norm = true;
   bool individual = false;
   bool fit = false;  // smaller sizes of windows and patches where the rows are too few for these; see fitted
+  std::vector<double> quantiles = {};
 
   static void visit(auto& self, auto&& field) {
     field("context", self.context, "look-back: rows that a forecast is made from");
@@ -60,6 +61,9 @@ struct ForecastModelConfig {
     field("positions", self.positions, "sines and cosines, or a table that is trained");
     field("instance_norm", self.instance_norm, "scale every window by its own mean and deviation, and its forecast back");
     field("individual", self.individual, "a head for each channel instead of one for all");
+    field("quantiles", self.quantiles,
+          "forecast these quantiles too, such as 0.1,0.9: a head for each, and one for the median, which is the point forecast (none: "
+          "one value)");
   }
 };
 
@@ -74,7 +78,7 @@ void apply_preset(std::string_view name, ForecastModelConfig& config);
 // With a context, a horizon and patches that leave some windows to train on, of these parts; the same where these do.
 ForecastModelConfig fitted(const ForecastModelConfig& config, const Parts& parts);
 
-// config.json of Hugging Face's PatchTSTForPrediction. Error where the sizes make no model.
+// config.json of Hugging Face's PatchTSTForPrediction, and "quantiles" where there are any. Error where the sizes make no model.
 nlohmann::json patchtst_config(const ForecastModelConfig& config, std::int64_t channels);
 
 enum class ToySeries : std::uint8_t { none, prices };
@@ -96,7 +100,7 @@ struct ForecastConfig {
   TableOptions table = {};
   SplitConfig split = {};
   std::vector<std::string> target = {};  // channels; empty: all
-  SeriesLoss loss = SeriesLoss::mse;
+  std::optional<SeriesLoss> loss = {};
   static constexpr std::int64_t usual_batch_size = 128;
   std::int64_t batch_size = 0;
 
@@ -106,7 +110,7 @@ struct ForecastConfig {
     TableOptions::visit(self.table, field);
     SplitConfig::visit(self.split, field);
     field("target", self.target, "channels that are forecast and judged; the others are learned from as well (none: all)");
-    field("loss", self.loss, "error that training makes small");
+    field("loss", self.loss, "error that training makes small (none: mse; with quantiles it is the pinball loss)");
     field("batch_size", self.batch_size,
           "windows of a batch, each with all channels (0: 128, or less where an epoch would have few updates)");
   }
@@ -134,6 +138,7 @@ class ForecastTask final : public ModelTask {
   const SeriesTable& table() const { return table_; }
   const SeriesWindows& windows() const { return *windows_; }
   const SeriesNotes& notes() const { return notes_; }
+  const std::vector<double>& quantiles() const { return series().quantiles; }
   // Errors on the test windows with the weights as they are; nothing when there is no test part.
   std::optional<ForecastErrors> test(Context& ctx) const;
 
@@ -142,7 +147,8 @@ class ForecastTask final : public ModelTask {
   std::int64_t plan(std::int64_t epoch) override;
   Batch prepare(std::int64_t index) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
-  Metrics validate(Context& ctx) override;  // loss: mse over all channels; mse, mae: over the targets; in scaled units
+  // loss: the model's own, mse or pinball, over all channels; mse, mae, pinball, coverage: over the targets; in scaled units
+  Metrics validate(Context& ctx) override;
   std::vector<std::string> metrics() const override;
   void save(const std::filesystem::path& folder) override;
 
@@ -150,8 +156,9 @@ class ForecastTask final : public ModelTask {
   void save_beside(const std::filesystem::path& folder) const override { notes_.save(folder); }
   void read();                                                          // the table and its parts
   void cut(const WindowSizes& sizes, const std::string& instead = {});  // its scale and its windows
-  void check_batches();
-  std::int64_t batches() const;  // of an epoch
+  void check_model();                                                   // that it and the settings fit each other and the data
+  std::int64_t batches() const;                                         // of an epoch
+  const PatchTSTConfig& series() const { return dynamic_cast<const PatchTSTModel&>(model()).series(); }
 
   ForecastConfig config_;
   SeriesTable table_;
