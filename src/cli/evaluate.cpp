@@ -92,7 +92,9 @@ void add_evaluate(CLI::App& app) {
   verb->add_option("MODEL", config->model,
                    "a model's folder; a translator translates --source, and that is judged; without MODEL, --hypothesis is judged");
   add_settings(*verb, *config, *bleu, part(*chrf, {.prefix = "chrf", .without = {"lowercase"}}),
-               part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}), *series, *images, *labels, *text, *compute);
+               part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}),
+               part(*series, {.without = {"header", "delimiter"}}),  // those of --data
+               *images, *labels, *text, *compute);
   verb->callback([=] {
     std::vector<std::string> given;
     for (const auto& [asked, flags] : {std::pair{images->asked(), "--images, --idx or --cifar"},
@@ -107,8 +109,11 @@ void add_evaluate(CLI::App& app) {
     if (images->asked()) evaluate_images(config->model, *images, *compute);
     else if (labels->asked()) evaluate_labels(config->model, *labels, *compute);
     else if (text->asked()) evaluate_text(config->model, *text, *compute);
-    else if (!series->csv.empty()) evaluate_series(config->model, *series, *compute);
-    else evaluate(*config, *bleu, *chrf, *search, *compute);
+    else if (!series->csv.empty()) {
+      series->table.header = labels->columns.header;
+      series->table.delimiter = labels->columns.delimiter;
+      evaluate_series(config->model, *series, *compute);
+    } else evaluate(*config, *bleu, *chrf, *search, *compute);
   });
 }
 

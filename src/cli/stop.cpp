@@ -1,6 +1,7 @@
 #include "cli/stop.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace transformer::cli {
 namespace {

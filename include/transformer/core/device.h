@@ -1,6 +1,7 @@
 #pragma once
 // Where a tensor lives and where its ops run.
 
+#include <cstdint>
 #include <string>
 
 #include "transformer/core/error.h"
