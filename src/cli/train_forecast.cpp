@@ -1,8 +1,8 @@
 // transformer train forecast: a model that forecasts a series, from a table.
 #include <memory>
 
+#include "cli/files.h"
 #include "cli/train.h"
-#include "io/atomic_file.h"
 #include "transformer/io/json.h"
 #include "transformer/train/forecast.h"
 
@@ -80,9 +80,7 @@ struct Forecast {
                start.from.empty() ? "" : fmt::format(", from {}", start.from));
     if (data.toy != ToySeries::none) {  // for transformer forecast --csv
       fs::create_directories(training.save_dir);
-      AtomicFile file(fs::path(training.save_dir) / "prices.csv");
-      file.write(write_table(task.table()));
-      file.commit();
+      write_made(fs::path(training.save_dir) / "prices.csv", write_table(task.table()));
     }
     const TrainResult result = train(ctx, task, training);
     if (result.end == TrainResult::End::interrupted) return;
