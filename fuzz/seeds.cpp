@@ -213,7 +213,12 @@ std::vector<std::string> chat_seeds() {
 
 std::vector<std::string> processor_seeds() { return with_own("processor", {}); }
 
-std::vector<std::string> image_seeds() { return with_own("image", {}); }
+std::vector<std::string> image_seeds(std::string_view end) {
+  const auto wanted = [&](const fs::path& path) { return path.extension() == end; };
+  std::vector<std::string> seeds = read_all(root / "tests" / "vision" / "images", wanted);
+  for (std::string& seed : read_all(root / "fuzz" / "seeds" / "image", wanted)) seeds.push_back(std::move(seed));
+  return seeds;
+}
 std::vector<std::string> idx_seeds() { return with_own("idx", {}); }
 
 std::vector<std::pair<std::string, std::string>> split_files(std::string_view input) {

@@ -20,7 +20,7 @@ std::vector<std::string> tokenizer_seeds();
 std::vector<std::string> vocabulary_seeds();
 std::vector<std::string> chat_seeds();
 std::vector<std::string> processor_seeds();
-std::vector<std::string> image_seeds();
+std::vector<std::string> image_seeds(std::string_view end);  // ".png"
 std::vector<std::string> idx_seeds();
 std::vector<std::string> tokens_seeds();
 

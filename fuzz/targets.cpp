@@ -217,9 +217,11 @@ int fuzz_processor(const std::uint8_t* data, std::size_t size) {
   });
 }
 
+constexpr std::int64_t most_pixels = std::int64_t{1} << 20;  // larger pictures are no fault, but slow
+
 int fuzz_image(const std::uint8_t* data, std::size_t size) {
   return guarded([&] {
-    const Image image = decode_image(text_of(data, size), "image");
+    const Image image = decode_image(text_of(data, size), "image", most_pixels);
     if (image.pixels.size() != static_cast<std::size_t>(image.height * image.width * image.channels)) broken("pixels are missing");
   });
 }
@@ -278,6 +280,7 @@ int fuzz_tokens(const std::uint8_t* data, std::size_t size) {
 }
 
 const std::vector<Target>& targets() {
+  constexpr std::size_t image_memory = 48 * most_pixels;
   static const std::vector<Target> all{
       {"safetensors", fuzz_safetensors, safetensors_seeds, Format::safetensors},
       {"index", fuzz_index, index_seeds},
@@ -288,8 +291,11 @@ const std::vector<Target>& targets() {
       {"vocabulary", fuzz_vocabulary, vocabulary_seeds},
       {"chat", fuzz_chat, chat_seeds, Format::text, std::size_t{384} << 20},  // as many steps as a template may take
       {"processor", fuzz_processor, processor_seeds},
-      // A byte of PNG may be 1032 of pixels with one bit each.
-      {"image", fuzz_image, image_seeds, Format::binary, std::size_t{16} << 20, 80'000},
+      {"png", fuzz_image, [] { return image_seeds(".png"); }, Format::binary, image_memory, 2'000},  // texts may be packed
+      {"jpeg", fuzz_image, [] { return image_seeds(".jpg"); }, Format::binary, image_memory},
+      {"webp", fuzz_image, [] { return image_seeds(".webp"); }, Format::binary, image_memory},
+      {"bmp", fuzz_image, [] { return image_seeds(".bmp"); }, Format::binary, image_memory},
+      {"gif", fuzz_image, [] { return image_seeds(".gif"); }, Format::binary, image_memory},
       {"table", fuzz_table, table_seeds},
       {"labelled", fuzz_labelled, labelled_seeds},
       {"tokens", fuzz_tokens, tokens_seeds, Format::binary},

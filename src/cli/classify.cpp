@@ -20,7 +20,7 @@ struct ClassifyConfig {
   std::string model = {};
   std::vector<std::string> text = {}, image = {};
   std::string input = {};
-  bool pairs = false;
+  bool pairs = false, skip_broken = false;
   std::int64_t top_k = 1;
   bool json = false;
   std::int64_t chunk_lines = 4096;
@@ -29,7 +29,8 @@ struct ClassifyConfig {
     field("text", self.text, "classify this instead of the lines of standard input");
     field("input", self.input, "classify the lines of this file, plain or gzip");
     field("pairs", self.pairs, "a line is two texts with a tab between them: a question and an answer, two sentences");
-    field("image", self.image, "PNG or JPEG files, for models of images");
+    field("image", self.image, "PNG, JPEG, WebP, BMP or GIF files, for models of images");
+    field("skip_broken", self.skip_broken, "leave out images that cannot be read, and say which");
     field("top_k", self.top_k, "labels given, the best first (0: all)");
     field("json", self.json, "a JSON object a line instead of label, tab, probability");
     field("chunk_lines", self.chunk_lines, "lines read before the first of them is written, if they are there");
@@ -51,12 +52,23 @@ void print_labels(const std::vector<Label>& labels, std::string line = {}) {
 }
 
 void classify_images(Context& ctx, const Classifier& classifier, const ClassifyConfig& config) {
+  std::size_t broken = 0;
   for (const std::string& path : config.image) {  // one at a time: images are large, and a damaged one is named after the others
-    const Image image = read_image(path);
+    Image image;
+    try {
+      image = read_image(path);
+    } catch (const Error& e) {
+      if (!config.skip_broken) throw;
+      fmt::print(stderr, "transformer: {}\n", e.what());
+      ++broken;
+      continue;
+    }
     const auto labels = classifier.images(ctx, std::span(&image, 1), {.top_k = config.top_k}).front();
     if (config.json) print_json({{"image", path}, {"labels", labels_json(labels)}});
     else print_labels(labels, path);
   }
+  if (broken > 0 && broken == config.image.size()) fail("classify", "no image is left: none of the {} can be read", broken);
+  if (broken > 0) fmt::print(stderr, "left out: {} {} that cannot be read\n", broken, broken == 1 ? "image" : "images");
 }
 
 void classify_texts(Context& ctx, const Classifier& classifier, const std::vector<std::string>& texts, const ClassifyOptions& options,

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <numeric>
 
+#include "cli/left_out.h"
 #include "transformer/generate/classifier.h"
 #include "transformer/train/image.h"
 
@@ -23,10 +24,10 @@ void evaluate_images(const std::string& model, const EvaluateImages& config, con
                          .threads = ctx.threads(),
                          .classes = classifier.names(),
                          .known_from = "the classes of the model"});
+  tell_left_out({&images});
   std::vector<std::int64_t> all(static_cast<std::size_t>(images.size()));
   std::iota(all.begin(), all.end(), std::int64_t{0});
   const ImageScores s = score_images(ctx, classifier.model(), classifier.processor(), images, all, config.batch);
-  if (images.skipped() > 0) fmt::print(stderr, "transformer: {} broken images were left out\n", images.skipped());
   fmt::print("images {}, loss {:.4f}, accuracy {:.4f}", s.images, s.loss, s.accuracy);
   if (classifier.names().size() > 10) fmt::print(", top5 {:.4f}", s.top5);
   fmt::print("\n");

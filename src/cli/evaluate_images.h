@@ -18,7 +18,7 @@ struct EvaluateImages {
   static void visit(auto& self, auto&& field) {
     ImageSource::visit(self.source, field);
     field("image_split", self.split, "which of these images");
-    field("skip_broken", self.skip_broken, "leave images out that cannot be read");
+    field("skip_broken", self.skip_broken, "leave out images that cannot be read, and say which");
     field("image_batch", self.batch, "images that are computed together");
   }
 };

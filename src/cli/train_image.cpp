@@ -1,6 +1,7 @@
 // transformer train image: a classifier of images.
 #include <memory>
 
+#include "cli/left_out.h"
 #include "cli/train.h"
 #include "transformer/train/image.h"
 
@@ -41,7 +42,7 @@ struct TrainImage {
                                    : std::make_unique<ImageTask>(ctx, settings, further);
     fmt::print(stderr, "images: {} for training, {} for validation, {} for the test; {} classes\n", task->training_images(),
                task->validation_images(), task->test_images(), task->classes().size());
-    if (task->skipped() > 0) fmt::print(stderr, "left out: {} images that cannot be read\n", task->skipped());
+    tell_left_out(task->sets());
     fmt::print(stderr, "model: {} parameters, {}{}\n", count(task->parameters()),
                task->model().config().at("model_type").get<std::string>(), start.from.empty() ? "" : ", from " + start.from);
     const TrainResult result = train(ctx, *task, training);

@@ -261,10 +261,11 @@ void ImageTask::open_teacher() {
   teacher_ = std::move(teacher);
 }
 
-std::int64_t ImageTask::skipped() const {
-  std::int64_t n = training_.set->skipped();
-  if (validation_.set && validation_.set != training_.set && validation_.set != test_.set) n += validation_.set->skipped();
-  return test_.set ? n + test_.set->skipped() : n;
+std::vector<const ImageSet*> ImageTask::sets() const {
+  std::vector<const ImageSet*> out;
+  for (const Part* part : {&training_, &validation_, &test_})
+    if (part->set && std::find(out.begin(), out.end(), part->set.get()) == out.end()) out.push_back(part->set.get());
+  return out;
 }
 
 json ImageTask::identity() const {

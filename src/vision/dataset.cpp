@@ -75,7 +75,7 @@ ImageDataset::Extent extent_of(const ImageDataset& data, const ImageProcessor& p
 }  // namespace
 
 ImageSet::ImageSet(std::shared_ptr<const ImageDataset> data, const ImageProcessor& processor, const ImageSetOptions& options)
-    : dataset_(std::move(data)), processor_(processor), extent_(extent_of(*dataset_, processor)) {
+    : dataset_(std::move(data)), processor_(processor), extent_(extent_of(*dataset_, processor)), notes_(dataset_->notes()) {
   const std::int64_t count = dataset_->size();
   const std::vector<std::int64_t> place = places(*dataset_, options.classes.empty() ? dataset_->classes() : options.classes);
   for (std::int64_t i = 0; i < count; ++i) {
@@ -108,14 +108,14 @@ ImageSet::ImageSet(std::shared_ptr<const ImageDataset> data, const ImageProcesso
       if (!options.skip_broken)
         fail(error->where(), "{}. Repair or remove it, or leave such images out (skip_broken)",
              std::string_view(error->what()).substr(error->where().size() + 2));
-      ++skipped_;
+      broken_.emplace_back(error->what());
       continue;
     }
-    if (keep && skipped_ > 0) std::copy_n(pixels_.begin() + i * size, size, pixels_.begin() + std::ssize(labels_) * size);
+    if (keep && !broken_.empty()) std::copy_n(pixels_.begin() + i * size, size, pixels_.begin() + std::ssize(labels_) * size);
     labels_.push_back(place[static_cast<std::size_t>(dataset_->label(i))]);
     index_.push_back(i);
   }
-  if (labels_.empty()) fail("images", "no image is left: {} are broken", skipped_);
+  if (labels_.empty()) fail("images", "no image is left: {} are broken, the first of them {}", broken_.size(), broken_.front());
   if (!keep) return;
   pixels_.resize(labels_.size() * static_cast<std::size_t>(size));
   dataset_.reset();

@@ -1,146 +1,97 @@
 #include "transformer/vision/image.h"
 
 #include <algorithm>
-#include <fstream>
-#include <memory>
+#include <numeric>
 
+#include "io/mapping.h"
 #include "io/read_file.h"
 #include "transformer/core/error.h"
-
-// Of the formats only these two; no files are opened by the decoder itself.
-#define STB_IMAGE_IMPLEMENTATION
-#define STB_IMAGE_STATIC
-#define STBI_ONLY_PNG
-#define STBI_ONLY_JPEG
-#define STBI_NO_STDIO
-#define STBI_NO_HDR
-#define STBI_NO_LINEAR
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"
-#include <stb/stb_image.h>
-#pragma GCC diagnostic pop
+#include "vision/formats.h"
 
 namespace transformer {
 namespace {
 
-// What follows looks at a file before the decoder does: stb_image takes memory for whatever a header announces, and before 2.28 it
-// writes past the end of large Huffman tables.
-class Bytes {
- public:
-  explicit Bytes(std::string_view bytes) : bytes_(bytes) {}
-  std::size_t size() const { return bytes_.size(); }
-  std::size_t operator[](std::size_t i) const { return i < size() ? static_cast<unsigned char>(bytes_[i]) : 0U; }
-  std::size_t two(std::size_t i) const { return (*this)[i] << 8 | (*this)[i + 1]; }
-  std::size_t four(std::size_t i) const { return two(i) << 16 | two(i + 2); }
+constexpr std::string_view readable = "PNG, JPEG, WebP, BMP or GIF";
 
- private:
-  std::string_view bytes_;
+constexpr ImageFormat formats[] =
+    {
+        {"PNG", [](std::string_view bytes) { return bytes.starts_with("\x89PNG\r\n\x1A\n"); }, read_png},
+        {"JPEG", [](std::string_view bytes) { return bytes.starts_with("\xFF\xD8\xFF"); }, read_jpeg},
+        {"WebP", [](std::string_view bytes) { return bytes.size() >= 12 && bytes.starts_with("RIFF") && bytes.substr(8, 4) == "WEBP"; },
+         read_webp},
+        {"BMP",
+         [](std::string_view bytes) {  // "BM", and how long the header is
+  constexpr std::string_view sizes = "\x0C\x28\x34\x38\x40\x6C\x7C";
+  return bytes.size() >= 18 && bytes.starts_with("BM") && sizes.find(bytes[14]) != std::string_view::npos &&
+      bytes.substr(15, 3) == std::string_view("\0\0\0", 3);
+         },
+         read_bmp},
+        {"GIF", [](std::string_view bytes) { return bytes.starts_with("GIF87a") || bytes.starts_with("GIF89a"); }, read_gif},
 };
 
-bool is_png(const Bytes& file) { return file.four(0) == 0x89504E47; }
-
-// JPEG: no Huffman table has more than 256 codes.
-void check_tables(const Bytes& jpeg, std::string_view name) {
-  for (std::size_t i = 0; i < jpeg.size();) {
-    const std::size_t marker = jpeg[i + 1];
-    if (jpeg[i] != 0xFF || marker == 0xFF) {
-      ++i;  // data, padding
-    } else if (marker <= 0x01 || (marker >= 0xD0 && marker <= 0xD9)) {
-      i += 2;  // without a segment: a stuffed 0, TEM, RST0 to RST7, SOI, EOI
-    } else {
-      const std::size_t end = i + 2 + jpeg.two(i + 2);
-      for (std::size_t table = i + 4; marker == 0xC4 && table < end;) {
-        std::size_t codes = 0;
-        for (std::size_t length = 1; length <= 16; ++length) codes += jpeg[table + length];
-        if (codes > 256) fail(name, "the image is damaged: a Huffman table has {} codes, more than 256", codes);
-        table += 17 + codes;
-      }
-      i = end;
-    }
-  }
+// What people have beside these, for messages.
+std::string_view other_format(std::string_view bytes) {
+  using namespace std::string_view_literals;
+  if (bytes.starts_with("II*\0"sv) || bytes.starts_with("MM\0*"sv)) return "TIFF";
+  if (bytes.size() < 12 || bytes.substr(4, 4) != "ftyp"sv) return bytes.starts_with("\0\0\0\fJXL "sv) ? "JPEG XL" : "";
+  const std::string_view brand = bytes.substr(8, 4);
+  return brand.starts_with("avi") ? "AVIF" : brand.starts_with("he") || brand == "mif1" || brand == "msf1" ? "HEIC" : "";
 }
 
-// PNG: every chunk is there as a whole.
-void check_chunks(const Bytes& png, std::string_view name) {
-  constexpr std::size_t last = 0x49454E44;  // IEND
-  for (std::size_t i = 8; i + 8 <= png.size() && png.four(i + 4) != last; i += 12 + png.four(i))
-    if (png.four(i) > png.size() - i - 8)
-      fail(name, "the image is damaged: a part of {} bytes is announced, {} are left", png.four(i), png.size() - i - 8);
-}
-
-void check_sides(std::int64_t width, std::int64_t height, std::string_view name) {
-  constexpr std::int64_t largest_side = 1 << 15, most_pixels = std::int64_t{1} << 27;
-  if (width < 1 || height < 1 || width > largest_side || height > largest_side || width * height > most_pixels)
-    fail(name, "the image is {} x {}: expected at most {} on a side and {} pixels in all", width, height, largest_side, most_pixels);
-}
-
-// Can so many pixels be in the file? A byte of PNG gives at most 1032 bytes (deflate); JPEG has a bit at least for 64 pixels.
-void check_pixels(const Bytes& file, std::int64_t pixels, std::string_view name) {
-  constexpr std::size_t channels[] = {1, 1, 3, 1, 2, 1, 4};  // by the type of colour
-  const std::size_t type = std::min<std::size_t>(file[25], 6), bits = std::max<std::size_t>(file[24], 1) * channels[type];
-  const std::size_t most = is_png(file) ? file.size() * 1032 * 8 / bits : file.size() * 512;
-  if (static_cast<std::size_t>(pixels) > most) fail(name, "the image is damaged: it has {} bytes for {} pixels", file.size(), pixels);
+Image read(const ImageFile& file) {
+  constexpr std::size_t largest_file = std::size_t{1} << 30;
+  if (file.bytes.size() > largest_file) fail(file.name, "the file has {} bytes: an image may have {}", file.bytes.size(), largest_file);
+  if (const ImageFormat* format = image_format(file.bytes)) return format->read(file);
+  const std::string_view other = other_format(file.bytes);
+  if (!other.empty()) fail(file.name, "it is {}, which is not read: convert it to {}", other, readable);
+  fail(file.name, "not an image that can be read: expected {}", readable);
 }
 
 }  // namespace
 
-Image decode_image(std::string_view bytes, std::string_view name) {
-  constexpr std::size_t largest_file = std::size_t{1} << 30;
-  if (bytes.size() > largest_file) fail(name, "the file has {} bytes: an image may have {}", bytes.size(), largest_file);
-  const Bytes file(bytes);
-  if (is_png(file)) check_chunks(file, name);
-  if (file[0] == 0xFF) check_tables(file, name);
-  const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
-  const int size = static_cast<int>(bytes.size());
-  int width = 0, height = 0, channels = 0;
-  if (stbi_info_from_memory(data, size, &width, &height, &channels) == 0)
-    fail(name, "not an image that can be read: expected PNG or JPEG ({})", stbi_failure_reason());
-  check_sides(width, height, name);
-  check_pixels(file, std::int64_t{width} * height, name);
-  const std::unique_ptr<stbi_uc, void (*)(void*)> pixels(stbi_load_from_memory(data, size, &width, &height, &channels, 3), stbi_image_free);
-  if (!pixels) fail(name, "the image is damaged: {}", stbi_failure_reason());
-  Image image{.height = height, .width = width, .channels = 3};
-  image.pixels.assign(pixels.get(), pixels.get() + std::int64_t{3} * width * height);
-  return image;
+const ImageFormat* image_format(std::string_view bytes) {
+  const auto* it = std::ranges::find_if(formats, [&](const ImageFormat& format) { return format.begins(bytes); });
+  return it == std::end(formats) ? nullptr : it;
+}
+
+std::uint32_t ImageFile::little(std::size_t at, std::size_t count) const {
+  if (at > bytes.size() || count > bytes.size() - at) damaged("it is cut off");
+  std::uint32_t out = 0;
+  for (std::size_t i = count; i > 0; --i) out = out << 8 | static_cast<unsigned char>(bytes[at + i - 1]);
+  return out;
+}
+
+std::uint32_t ImageFile::big(std::size_t at) const {
+  const std::uint32_t value = little(at, 4);
+  return value << 24 | (value & 0xFF00) << 8 | (value >> 8 & 0xFF00) | value >> 24;
+}
+
+Image ImageFile::image(std::int64_t width, std::int64_t height) const {
+  constexpr std::int64_t largest_side = 1 << 15;
+  if (width < 1 || height < 1 || width > largest_side || height > largest_side || width * height > most_pixels)
+    fail(name, "the image is {} x {}: expected at most {} on a side and {} pixels in all", width, height, largest_side, most_pixels);
+  Image out{.height = height, .width = width, .channels = 3};
+  if (!header) out.pixels.resize(static_cast<std::size_t>(3 * width * height));
+  return out;
+}
+
+Palette::Palette() {
+  for (std::size_t i = 0; i < colours.size(); ++i) colours[i].fill(static_cast<std::uint8_t>(i));
+}
+
+void Palette::paint(const std::uint8_t* numbers, std::size_t count, std::uint8_t* to) const {
+  for (std::size_t i = 0; i < count; ++i) to = std::ranges::copy(colours[numbers[i]], to).out;
+}
+
+Image decode_image(std::string_view bytes, std::string_view name, std::int64_t most_pixels) {
+  return read({.bytes = bytes, .name = name, .most_pixels = most_pixels});
 }
 
 Image read_image(const std::filesystem::path& path) { return decode_image(read_file(path), path.string()); }
 
 void check_image_header(const std::filesystem::path& path) {
-  const std::string name = path.string();
-  std::ifstream file(path, std::ios::binary);
-  if (!file || is_directory(path)) fail(name, "cannot be opened");
-  // The next bytes; fewer at the end of the file.
-  auto next = [&](std::size_t count) {
-    std::string bytes(count, '\0');
-    file.read(bytes.data(), static_cast<std::streamsize>(count));
-    bytes.resize(static_cast<std::size_t>(file.gcount()));
-    return bytes;
-  };
-  const std::string start = next(2);
-  if (start == "\x89P") {
-    const std::string header = start + next(24);
-    const Bytes png(header);
-    if (header.size() == 26 && is_png(png) && png.four(12) == 0x49484452)  // IHDR
-      return check_sides(static_cast<std::int64_t>(png.four(16)), static_cast<std::int64_t>(png.four(20)), name);
-  }
-  for (bool jpeg = start == "\xFF\xD8"; jpeg;) {
-    const std::string bytes = next(4);  // of a segment: marker, length
-    const Bytes segment(bytes);
-    const std::size_t marker = segment[1], length = segment.two(2);
-    if (bytes.size() == 4 && (segment[0] != 0xFF || marker == 0xFF)) {  // padding, or what decoders step over
-      file.seekg(-3, std::ios::cur);
-      continue;
-    }
-    if (bytes.size() < 4 || length < 2) break;
-    if (marker >= 0xC0 && marker <= 0xC2) {
-      const std::string frame = next(5);
-      if (frame.size() < 5) break;
-      return check_sides(static_cast<std::int64_t>(Bytes(frame).two(3)), static_cast<std::int64_t>(Bytes(frame).two(1)), name);
-    }
-    file.seekg(static_cast<std::streamoff>(length) - 2, std::ios::cur);
-  }
-  fail(name, "not an image that can be read: expected PNG or JPEG");
+  const Mapping file(path.string());
+  read({.bytes = {reinterpret_cast<const char*>(file.data), file.size}, .name = path.string(), .header = true});
 }
 
 Image with_channels(const Image& image, std::int64_t channels) {

@@ -1,7 +1,9 @@
 // transformer classify and embed, on cases of the reference.
 #include "cli/command.h"
 #include "support/golden.h"
+#include "support/paths.h"
 #include "support/tiny_tokenizer.h"
+#include "transformer/vision/image.h"
 
 namespace transformer::test {
 namespace {
@@ -77,6 +79,35 @@ TEST_F(Labels, ImagesAreFiles) {
   EXPECT_TRUE(r.out.starts_with("x.png\tLABEL_")) << r.out;
   expect_usage("classify vit --text x", "--image");
   expect_failure("classify vit --image nothing.png", "nothing.png");
+  write("broken.png", png.substr(0, 45));
+  const CommandResult first = run("classify vit --image broken.png x.png");
+  EXPECT_EQ(first.code, 1);
+  EXPECT_TRUE(first.out.empty()) << first.out;
+  const CommandResult skipped = run("classify vit --skip-broken --image broken.png x.png nothing.png");
+  EXPECT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_TRUE(skipped.out.starts_with("x.png\t")) << skipped.out;
+  EXPECT_EQ(lines_of(skipped.out), 1);
+  expect_parts(skipped.err, {"broken.png: the image is damaged", "nothing.png", "left out: 2 images that cannot be read"});
+  expect_failure("classify vit --skip-broken --image broken.png", "no image is left");
+}
+
+// The picture of a camera that was held upright lies in its file: it is turned before the model sees it.
+TEST_F(Labels, ImagesAreUpright) {
+  copy("vit");
+  write("vit/preprocessor_config.json",
+        R"({"image_processor_type": "ViTImageProcessor", "do_resize": true, "size": {"height": 32, "width": 32}, "resample": 2,
+            "do_rescale": true, "rescale_factor": 0.00392156862745098, "do_normalize": true, "image_mean": [0.5, 0.5, 0.5],
+            "image_std": [0.5, 0.5, 0.5]})");
+  const std::filesystem::path images = source_folder() / "tests" / "vision" / "images";
+  write("turned.png", encode_png(read_image(images / "orientation-6.jpg")));
+  write("lying.png", encode_png(read_image(images / "orientation-1.jpg")));
+  const auto score = [&](const std::string& image) {
+    const CommandResult r = run("classify vit --top-k 0 --image '" + image + "'");
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out.substr(r.out.find('\t'));
+  };
+  EXPECT_EQ(score((images / "orientation-6.jpg").string()), score("turned.png"));
+  EXPECT_NE(score((images / "orientation-6.jpg").string()), score("lying.png"));
 }
 
 TEST_F(Labels, VectorsKeepTheOrderOfTheirTexts) {

@@ -125,7 +125,14 @@ TEST_F(TrainImage, BadInputIsNamedAndNothingIsWritten) {
   EXPECT_FALSE(fs::exists(folder_ / "model/config.json"));
   const CommandResult skipped = run(train + "--skip-broken --save-dir skipped");
   EXPECT_EQ(skipped.code, 0) << skipped.err;
-  expect_parts(skipped.err, {"left out: 1 images"});
+  expect_parts(skipped.err, {"data/train/across/4.png: the image is damaged", "left out: 1 image that cannot be read"});
+  write("data/test/upright/1.png", "x");
+  expect_failure("evaluate skipped --images data", "data/test/upright/1.png");
+  const CommandResult evaluated = run("evaluate skipped --images data --skip-broken");
+  EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+  expect_parts(evaluated.err, {"data/test/upright/1.png: not an image", "left out: 1 image that cannot be read"});
+  expect_parts(evaluated.out, {"images 39,"});
+  fs::copy(folder_ / "data/test/upright/3.png", folder_ / "data/test/upright/1.png", fs::copy_options::overwrite_existing);
   write("data/train/across/4.png", whole);
 
   fs::create_directories(folder_ / "data/test/yak");
@@ -140,6 +147,16 @@ TEST_F(TrainImage, BadInputIsNamedAndNothingIsWritten) {
   expect_failure("train image --images data --from nowhere --max-epoch 1 --save-dir model", "nowhere");
   expect_failure("train image --save-dir model --max-epoch 1", "none is given");
   EXPECT_FALSE(fs::exists(folder_ / "model/config.json"));
+}
+
+// Nothing in the folders is passed over in silence.
+TEST_F(TrainImage, WhatIsNotUsedIsTold) {
+  folders();
+  fs::create_directories(folder_ / "data/train/yak");
+  write("data/train/across/x.tiff", "II*");
+  const CommandResult r = run("train image --images data --image-size 8 " + sizes_ + "--max-update 4");
+  EXPECT_EQ(r.code, 0) << r.err;
+  expect_parts(r.err, {"2 classes", "data/train/yak: there are no images in it", "1 file is left out", "across/x.tiff"});
 }
 
 TEST_F(TrainImage, AnotherRunIsRefusedByName) {

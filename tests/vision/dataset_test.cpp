@@ -156,9 +156,37 @@ TEST_F(ImageFolder, ClassesAreTheFoldersInTheirOrder) {
   EXPECT_EQ(open(ImageSplit::valid), nullptr);
   const auto alone = open_images({.images = (folder_ / "train").string()}, ImageSplit::train);
   EXPECT_EQ(alone->size(), 3);
-  fs::create_directories(folder_ / "train/bird");
-  expect_error([&] { open(ImageSplit::train); }, {"train/bird", "no images"});
   expect_error([&] { open_images({.images = (folder_ / "train/cat").string()}, ImageSplit::train); }, {"one for each class"});
+}
+
+// A class without images is none; files that are not read are counted and named, whatever they are.
+TEST_F(ImageFolder, WhatIsLeftOutIsTold) {
+  auto open = [&] { return open_images({.images = path()}, ImageSplit::train); };
+  write_png("cat/a.png", 3, 3, 20);
+  write_png("dog/b.png", 3, 3, 20);
+  EXPECT_TRUE(open()->notes().empty());
+  fs::rename(folder_ / "dog/b.png", folder_ / "dog/b");  // the content counts
+  fs::create_directories(folder_ / "bird");
+  write("cat/c.tiff", std::string("II*\0\0\0\0\0", 8));
+  write("cat/d.heic", "heic");
+  write("cat/.hidden", "x");
+  write("yak/notes.txt", "BMW, not an image");
+  fs::create_directories(folder_ / "dog/more");
+  const auto data = open();
+  EXPECT_EQ(data->classes(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(data->size(), 2);
+  ASSERT_EQ(data->notes().size(), 3U);
+  EXPECT_NE(data->notes()[0].find("bird: there are no images in it"), std::string::npos) << data->notes()[0];
+  EXPECT_NE(data->notes()[1].find("yak: there are no images in it"), std::string::npos) << data->notes()[1];
+  EXPECT_NE(data->notes()[2].find("4 files are left out, not PNG, JPEG, WebP, BMP or GIF: cat/c.tiff, cat/d.heic, dog/more, yak/notes.txt"),
+            std::string::npos)
+      << data->notes()[2];
+  for (int i = 0; i < 4; ++i) write("cat/e" + std::to_string(i) + ".avif", "avif");
+  EXPECT_NE(open()->notes()[2].find("8 files are left out"), std::string::npos);
+  EXPECT_TRUE(open()->notes()[2].ends_with("cat/e2.avif, …")) << open()->notes()[2];
+  fs::remove(folder_ / "cat/a.png");
+  fs::remove(folder_ / "dog/b");
+  expect_error([&] { open(); }, {path(), "no images in its folders", "found cat/c.tiff"});
 }
 
 TEST_F(ImageSetTest, InMemoryOrNotItIsTheSame) {
@@ -186,11 +214,12 @@ TEST_F(ImageSetTest, BrokenImagesAreNamedOrLeftOut) {
   write("train/a/2.png", whole.substr(0, whole.size() / 2));  // its header is right
   auto open = [&] { return open_images({.images = path()}, ImageSplit::train); };
   for (const std::int64_t memory : {1 << 20, 0})
-    expect_error([&] { ImageSet(open(), grey(4, 4), {.memory = memory}); }, {"train/a/1.png", "PNG or JPEG", "skip_broken"});
+    expect_error([&] { ImageSet(open(), grey(4, 4), {.memory = memory}); }, {"train/a/1.png", "PNG, JPEG", "skip_broken"});
   for (const std::int64_t memory : {1 << 20, 0}) {
     const ImageSet set(open(), grey(4, 4), {.skip_broken = true, .memory = memory});
     EXPECT_EQ(set.size(), 2);
-    EXPECT_EQ(set.skipped(), 2);
+    ASSERT_EQ(set.broken().size(), 2U);
+    EXPECT_NE(set.broken()[1].find("2.png: the image is damaged"), std::string::npos) << set.broken()[1];
     EXPECT_EQ(set.image(1).pixels[0], 150);
   }
 }

@@ -80,7 +80,7 @@ struct ImageConfig {
     field("valid", self.valid,
           "images to validate with: a part of the training images, the test images, none; auto: valid/ where there is one, else a part");
     field("valid_split", self.valid_split, "that part, of each class");
-    field("skip_broken", self.skip_broken, "leave out images that cannot be read, and say how many");
+    field("skip_broken", self.skip_broken, "leave out images that cannot be read, and say which");
     field("batch_size", self.batch_size, "images of a batch");
     field("eval_batch_size", self.eval_batch_size, "images of a batch of validation");
     field("mean", self.mean, "mean of the pixels, one number a channel, in [0, 1] (default: that of the training images)");
@@ -133,7 +133,8 @@ class ImageTask : public ModelTask {
   std::int64_t training_images() const { return static_cast<std::int64_t>(training_.places.size()); }
   std::int64_t validation_images() const { return static_cast<std::int64_t>(validation_.places.size()); }
   std::int64_t test_images() const { return static_cast<std::int64_t>(test_.places.size()); }
-  std::int64_t skipped() const;
+  // Of training, validation and test, each once: what was found beside their images, and which of these are left out.
+  std::vector<const ImageSet*> sets() const;
 
   TaskWords words() const override { return {.unit = "img", .units = "images", .perplexity = false}; }
   nlohmann::json identity() const override;

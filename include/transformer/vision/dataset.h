@@ -26,9 +26,10 @@ struct ImageSource {
   std::vector<std::string> class_names = {};
 
   static void visit(auto& self, auto&& field) {
-    field(
-        "images", self.images,
-        "folder with train/CLASS/*.png or .jpg, and valid/ and test/ alike where there are any; or with the folders of the classes alone");
+    field("images", self.images,
+          "folder with train/CLASS/*.jpg (or PNG, WebP, BMP, GIF), and valid/ and test/ alike where there are any; or with the folders of "
+          "the "
+          "classes alone");
     field("idx", self.idx, "folder with IDX files, as MNIST has them: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…; .gz too");
     field("cifar", self.cifar, "folder with the binary version of CIFAR-10 or CIFAR-100: data_batch_1.bin …, or train.bin");
     field("class_names", self.class_names, "names of the classes 0, 1, …: IDX files have none");
@@ -49,6 +50,8 @@ class ImageDataset {
   const std::vector<std::string>& classes() const { return classes_; }
   // The classes have numbers alone: names are those of the numbers.
   bool numbered() const { return numbered_; }
+  // What is there beside the images and is not used, a sentence each: files of other formats, folders without images.
+  const std::vector<std::string>& notes() const { return notes_; }
 
   virtual Image image(std::int64_t i) const = 0;       // Error names what is wrong with it
   virtual std::string name(std::int64_t i) const = 0;  // for messages: its file, or its place in one
@@ -62,7 +65,7 @@ class ImageDataset {
 
  protected:
   std::vector<std::int64_t> labels_;
-  std::vector<std::string> classes_;
+  std::vector<std::string> classes_, notes_;
   bool numbered_ = false;
 };
 
@@ -92,7 +95,8 @@ class ImageSet {
   std::int64_t size() const { return static_cast<std::int64_t>(labels_.size()); }
   std::int64_t label(std::int64_t i) const { return labels_[static_cast<std::size_t>(i)]; }
   Image image(std::int64_t i) const;
-  std::int64_t skipped() const { return skipped_; }
+  const std::vector<std::string>& notes() const { return notes_; }    // of the dataset
+  const std::vector<std::string>& broken() const { return broken_; }  // images that were left out: what is wrong with each
   bool in_memory() const { return dataset_ == nullptr; }
   // Of the labels and the pixels; of what is not in memory, the files' names stand for the pixels.
   std::uint64_t fingerprint() const;
@@ -103,7 +107,7 @@ class ImageSet {
   ImageDataset::Extent extent_;
   std::vector<std::int64_t> labels_, index_;  // index_: in the dataset
   std::vector<std::uint8_t> pixels_;          // [images, height, width, channels]
-  std::int64_t skipped_ = 0;
+  std::vector<std::string> notes_, broken_;
 };
 
 }  // namespace transformer

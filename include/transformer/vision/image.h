@@ -18,9 +18,11 @@ struct Image {
   }
 };
 
-// PNG or JPEG, as red, green and blue; transparency is dropped. Error names the file and what is wrong with it.
+// PNG, JPEG, WebP, BMP or GIF (the first picture of it), as red, green and blue, upright as the camera was held; transparency is
+// dropped. What comes out is what Pillow gives: ImageOps.exif_transpose(Image.open(path)).convert("RGB"). Error names the file and what is
+// wrong with it; sizes are looked at before memory is taken for them.
 Image read_image(const std::filesystem::path& path);
-Image decode_image(std::string_view bytes, std::string_view name);
+Image decode_image(std::string_view bytes, std::string_view name, std::int64_t most_pixels = std::int64_t{1} << 27);
 // Error when the file does not begin as an image does; what comes behind its header is not read.
 void check_image_header(const std::filesystem::path& path);
 // The bytes of a PNG file: grey for one channel, red, green and blue for three.
