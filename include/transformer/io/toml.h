@@ -7,7 +7,7 @@
 //   name = "adam"
 //   betas = [0.9, 0.98]
 //
-// What JSON cannot hold is refused: dates and times, inf and nan. So is nesting deeper than 100.
+// What JSON cannot hold is refused: dates and times, inf and nan. So are nesting deeper than 100 and more than 16 MiB.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
