@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "cli/compute.h"
+#include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/input_lines.h"
 #include "cli/verbs.h"
@@ -183,6 +184,7 @@ void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
   if (config.model.empty()) throw CLI::RequiredError("MODEL");
   if (!config.image.empty() && (!config.text.empty() || !config.input.empty() || config.pairs))
     throw CLI::ValidationError("--image and --text, --input or --pairs exclude each other");
+  keep_apart({{"--input", config.text.empty() && config.image.empty() ? or_standard(config.input) : ""}}, {{"", "-"}});
   Context ctx(compute.context());
   const Classifier classifier = Classifier::load(ctx, config.model);
   const bool images = classifier.kind() == Classifier::Kind::images;

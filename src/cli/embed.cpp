@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "cli/compute.h"
+#include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/input_lines.h"
 #include "cli/verbs.h"
@@ -48,6 +49,7 @@ void embed(const EmbedConfig& config, const ComputeConfig& compute) {
   const bool npy = config.out.ends_with(".npy");
   if (!config.out.empty() && !npy && !config.out.ends_with(".safetensors"))
     throw CLI::ValidationError("--out is '" + config.out + "': expected a name that ends with .safetensors or .npy");
+  keep_apart({{"--input", config.text.empty() ? or_standard(config.input) : ""}}, {{"--out", or_standard(config.out)}});
   Context ctx(compute.context());
   const Embedder embedder = Embedder::load(ctx, config.model);
   TextReport report;

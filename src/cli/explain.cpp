@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/compute.h"
+#include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
@@ -17,7 +18,7 @@ struct ExplainConfig {
   static void visit(auto& self, auto&& field) {
     field("image", self.image, "a PNG or JPEG file, for models of images: attention roll-out");
     field("out", self.out, "where the picture is written: a name that ends in .svg or .png");
-  }
+    }
 };
 
 void explain(const ExplainConfig& config, const ComputeConfig& compute) {
@@ -25,6 +26,7 @@ void explain(const ExplainConfig& config, const ComputeConfig& compute) {
   if (config.image.empty()) throw CLI::RequiredError("--image");
   if (!config.out.ends_with(".svg") && !config.out.ends_with(".png"))
     throw CLI::ValidationError("--out: expected a name that ends in .svg or .png");
+  keep_apart({{"--image", config.image}}, {{"--out", config.out}});
   Context ctx(compute.context());
   const Image image = read_image(config.image);
   const Classifier classifier = Classifier::load(ctx, config.model);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <set>
 
+#include "cli/files.h"
 #include "io/atomic_file.h"
 #include "transformer/io/toml.h"
 
@@ -135,6 +136,8 @@ void add_flags(CLI::App& app, Settings given) {
     const CLI::App* root = &app;
     while (root->get_parent() != nullptr) root = root->get_parent();
     if (root->remaining_size(true) > 0) return true;  // a wrong argument: let it be reported
+    const CLI::Option* config = app.get_option("--config");
+    keep_apart({{"--config", config->count() > 0 ? config->results().back() : ""}}, {{"--dump-config", path.back()}});
     dump(*settings, path.back());
     throw CLI::Success();
   };

@@ -1,13 +1,12 @@
 // transformer forecast: the next values of a series, with their dates.
-#include <filesystem>
-#include <iostream>
 #include <memory>
 #include <optional>
 
 #include "cli/compute.h"
+#include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
-#include "io/atomic_file.h"
+#include "io/output_file.h"
 #include "transformer/explain/plot.h"
 #include "transformer/generate/forecaster.h"
 
@@ -31,26 +30,17 @@ struct ForecastVerb {
 
 // What can be said of the names before anything is computed.
 void check_names(const ForecastVerb& verb) {
-  if (verb.plot.empty()) return;
-  if (!verb.plot.ends_with(".svg")) throw CLI::ValidationError("--plot: expected a name that ends in .svg");
-  const auto place = [](const std::string& path) { return std::filesystem::weakly_canonical(std::filesystem::absolute(path)); };
-  if (!verb.out.empty() && place(verb.out) == place(verb.plot))
-    throw CLI::ValidationError("--out and --plot are the same file: give each a name of its own");
+  if (!verb.plot.empty() && !verb.plot.ends_with(".svg")) throw CLI::ValidationError("--plot: expected a name that ends in .svg");
+  keep_apart({{"--csv", verb.csv}}, {{"--out", or_standard(verb.out)}, {"--plot", verb.plot}});
 }
 
 // The table, in a file or on standard output, and then the picture. Nothing is written when one of the files cannot be made.
 void write(const ForecastVerb& verb, const std::string& table, const std::string& picture) {
-  std::optional<AtomicFile> out, plot;
-  const auto begin = [](std::optional<AtomicFile>& file, const std::string& path, const std::string& text) {
-    if (path.empty()) return;
-    if (std::filesystem::is_directory(path)) fail(path, "is a folder: expected the name of a file");
-    file.emplace(path);
-    file->write(text);
-  };
-  begin(out, verb.out, table);
-  begin(plot, verb.plot, picture);
-  if (out) out->commit();
-  else std::cout << table;
+  OutputFile out(verb.out);
+  std::optional<OutputFile> plot;
+  if (!verb.plot.empty()) plot.emplace(verb.plot).stream() << picture << std::flush;
+  out.stream() << table;
+  out.commit();
   if (plot) plot->commit();
 }
 

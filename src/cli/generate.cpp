@@ -4,6 +4,7 @@
 #include <random>
 
 #include "cli/compute.h"
+#include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/stop.h"
 #include "cli/verbs.h"
@@ -54,6 +55,7 @@ std::string read_prompt(const std::string& path) {
 
 void generate(const GenerateConfig& config, const GenerationWishes& wishes, const ComputeConfig& compute) {
   check_usage(config, wishes);
+  keep_apart({{"--prompt-file", config.has_prompt() ? "" : or_standard(config.prompt_file)}}, {{"", "-"}});
   Context ctx(compute.context());
   const Generator generator = load_generator(ctx, config.model, {.text = !config.ids, .slide = config.slide});
   GenerationConfig settings = with_wishes(generator.config(), wishes);

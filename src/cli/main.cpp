@@ -98,6 +98,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // as other filters: when the reader goes away, end without a word
+  std::signal(SIGXFSZ, SIG_IGN);  // a file larger than the user's limit (ulimit -f) is an Error, as a full disk is
   try {
     return transformer::cli::run(argc, argv);
   } catch (const std::exception& e) {

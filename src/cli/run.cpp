@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/compute.h"
+#include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "transformer/autograd/autograd.h"
@@ -38,6 +39,7 @@ void run(const RunConfig& config) {
   for (const auto& [value, name] :
        {std::pair{&config.model, "MODEL"}, std::pair{&config.inputs, "--inputs"}, std::pair{&config.outputs, "--outputs"}})
     if (value->empty()) throw CLI::RequiredError(name);
+  keep_apart({{"--inputs", config.inputs}}, {{"--outputs", config.outputs}});
   const DType dtype = ComputeConfig{.precision = config.dtype}.context().precision;
   Context ctx({.threads = config.threads, .precision = dtype});
   // Gradients are of float32 weights; otherwise no more than what is computed with is in memory.

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "transformer/text/documents.h"
@@ -105,6 +106,7 @@ void tokenize_to_bin(const TokenizeConfig& config, const Tokenizer& tokenizer) {
 void tokenize(const TokenizeConfig& config) {
   if (config.ids && config.pieces) throw CLI::ValidationError("--ids and --pieces exclude each other");
   if (!config.to_bin.empty() && config.decode) throw CLI::ValidationError("--to-bin and --decode exclude each other");
+  keep_apart({{"MODEL", config.model}, {"--input", "-"}}, {{"--to-bin", or_standard(config.to_bin)}});
   const TokenizerPtr tokenizer = open(config);
   if (!config.to_bin.empty()) return tokenize_to_bin(config, *tokenizer);
   LineReader input("-");
@@ -140,6 +142,9 @@ TokenizerPtr train_vocabulary(const TrainConfig& config, const SentencePieceOpti
 void train(const TrainConfig& config, const SentencePieceOptions& subwords, const WhitespaceOptions& words) {
   if (config.input.empty()) throw CLI::RequiredError("--input");
   if (config.vocab && config.words) throw CLI::ValidationError("--vocab and --words exclude each other");
+  std::vector<NamedFile> texts;
+  for (const std::string& path : config.input) texts.push_back({"--input", path});
+  keep_apart(texts, {{"--out", config.out}});
   const TokenizerPtr tokenizer = config.vocab ? train_vocabulary(config, subwords)
       : config.words                          ? build_whitespace(read_lines(config.input), words)
                                               : train_sentencepiece(read_lines(config.input), subwords);

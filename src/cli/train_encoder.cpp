@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "io/atomic_file.h"
+#include "cli/files.h"
 #include "transformer/io/json.h"
 
 namespace transformer::cli {
@@ -17,9 +17,7 @@ std::int64_t ToyConfig::training() const {
 std::string write_toy(const std::string& save_dir, const std::string& name, const std::string& text) {
   const fs::path folder = fs::path(save_dir) / "toy";
   fs::create_directories(folder);
-  AtomicFile file(folder / name);
-  file.write(text);
-  file.commit();
+  write_made(folder / name, text);
   return (folder / name).string();
 }
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <memory>
 
+#include "cli/files.h"
 #include "cli/train.h"
 #include "cli/train_batch.h"
-#include "io/atomic_file.h"
 #include "transformer/io/json.h"
 #include "transformer/train/forecast.h"
 
@@ -99,9 +99,7 @@ struct Forecast {
     batches.say(data.batch_size, task);
     if (data.toy != ToySeries::none) {  // for transformer forecast --csv
       fs::create_directories(training.save_dir);
-      AtomicFile file(fs::path(training.save_dir) / "prices.csv");
-      file.write(write_table(task.table()));
-      file.commit();
+      write_made(fs::path(training.save_dir) / "prices.csv", write_table(task.table()));
     }
     TrainConfig training = this->training;
     if (!task.quantiles().empty() && !flag_given(verb, "--best-metric") && training.best_metric == usual_metric)

@@ -1,11 +1,11 @@
 // transformer translate: lines in, translations out, in order.
-#include <fstream>
-#include <iostream>
 #include <memory>
 
 #include "cli/compute.h"
+#include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
+#include "io/output_file.h"
 #include "text/blank.h"
 #include "transformer/generate/translator.h"
 #include "transformer/text/line_stream.h"
@@ -34,6 +34,7 @@ LineSource lines_of(const std::vector<std::string>& texts) {
 void translate(const TranslateConfig& config, const SearchOptions& options, const LineOptions& lines, const ComputeConfig& compute) {
   if (config.model.empty()) throw CLI::RequiredError("MODEL");
   if (!config.text.empty() && !config.input.empty()) throw CLI::ValidationError("--text and --input exclude each other");
+  keep_apart({{"--input", config.text.empty() ? or_standard(config.input) : ""}}, {{"--output", or_standard(config.output)}});
   Context ctx(compute.context());
   const Translator translator = Translator::load(ctx, config.model);
 
@@ -50,13 +51,9 @@ void translate(const TranslateConfig& config, const SearchOptions& options, cons
       return true;
     };
 
-  std::ofstream file;
-  if (!config.output.empty()) {
-    file.open(config.output, std::ios::binary);
-    if (!file) fail(config.output, "cannot be written");
-  }
-  std::ostream& out = config.output.empty() ? std::cout : file;
-  TranslationReport report = translator.translate_lines(ctx, next, out, options, lines, ready);
+  OutputFile out(config.output);
+  TranslationReport report = translator.translate_lines(ctx, next, out.stream(), options, lines, ready);
+  out.commit();
   report.truncated += standard_input.cut();
   if (const std::string summary = report.summary(); !summary.empty()) fmt::print(stderr, "transformer: {}\n", summary);
 }

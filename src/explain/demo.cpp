@@ -1,7 +1,6 @@
 #include "transformer/explain/demo.h"
 
-#include <fstream>
-
+#include "io/atomic_file.h"
 #include "transformer/explain/picture.h"
 #include "transformer/generate/translator.h"
 #include "transformer/text/bleu.h"
@@ -101,9 +100,9 @@ DemoResult run_demo(Context& ctx, const DemoOptions& options, const std::atomic<
   // "I go to school" → "나는 학교에 간다": the verb goes last.
   const std::size_t chosen = 2;
   const fs::path picture = fs::path(options.out) / "attention.svg";
-  std::ofstream file(picture);
-  file << attention_svg(picture_of(*tokenizer, documents[chosen], answers[chosen].front()));
-  if (!file.flush()) fail(picture.string(), "cannot be written");
+  AtomicFile file(picture);
+  file.write(attention_svg(picture_of(*tokenizer, documents[chosen], answers[chosen].front())));
+  file.commit();
   result.picture = picture.string();
   fmt::print("\nWhere the model looked when it wrote \"{}\": {}\n", answers[chosen].front().text, result.picture);
   fmt::print("Try it: echo 'The mouse caught the cat' | transformer translate {}\n", options.out);

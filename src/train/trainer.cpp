@@ -207,8 +207,8 @@ void Trainer::State::validate() {
   progress.update(shown);
   validated_at = step;
   const bool learned = adam.steps() > 0;  // while all updates were skipped there is no model yet
-  if (measured.empty()) {                 // nothing to compare with: the newest is the best
-    if (learned && weights_are_finite()) best_step = step;
+  if (measured.empty()) {                 // nothing to compare with: the newest is the best, if its loss was finite
+    if (learned && bad_updates == 0 && weights_are_finite()) best_step = step;
     return;
   }
   const auto value = value_of(measured, config.best_metric);
@@ -341,9 +341,10 @@ void Trainer::State::resume() {
 // A run that is over has made a model, or says that it has not.
 void Trainer::State::check_end() const {
   if (best_step > 0) return;
-  fail("train", "{}: there is no model to keep. Try a smaller lr, a longer warm-up, or float32; and another save_dir, or an empty one",
-       adam.steps() == 0 ? fmt::format("none of the {} updates had a finite loss and gradient", step)
-                         : fmt::format("after {} updates no validation was finite", step));
+  std::string why = fmt::format("after {} updates no validation was finite", step);
+  if (task.metrics().empty()) why = fmt::format("the last {} of {} updates had a loss or a gradient that is not finite", bad_updates, step);
+  if (adam.steps() == 0) why = fmt::format("none of the {} updates had a finite loss and gradient", step);
+  fail("train", "{}: there is no model to keep. Try a smaller lr or a longer warm-up, in another save_dir", why);
 }
 
 // The mean of the last checkpoints' weights: often better than any one of them.

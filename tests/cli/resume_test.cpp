@@ -16,6 +16,7 @@
 #include "transformer/text/toy_corpus.h"
 #include "transformer/text/toy_labels.h"
 #include "transformer/text/toy_languages.h"
+#include "transformer/train/trainer.h"
 
 namespace transformer::test {
 namespace {
@@ -130,16 +131,32 @@ TEST_P(Resume, KilledTenTimesEndsWithTheSameBits) {
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
   const double longest = std::min(whole.count() / 6, 0.3);  // ten lives together are too short to finish
   std::mt19937 random(20170612);
-  int killed = 0;
+  const auto newest = [&] {
+    const auto checkpoint = latest_checkpoint(folder_ / "killed");
+    return checkpoint ? checkpoint->filename().string() : "";
+  };
+  const auto wait = [&](double most) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution(0.0, most)(random)));
+  };
+  int killed = 0, further = 0;
   for (int i = 0; i < 10; ++i) {
+    const std::string before = newest();
     const pid_t child = start(command("killed"));
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::uniform_real_distribution(0.0, longest)(random)));
+    if (i % 2 == 0) {
+      wait(longest);  // at any moment, or
+    } else {          // soon after it has come further
+      const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+      while (newest() == before && std::chrono::steady_clock::now() < limit) wait(0.002);
+      wait(longest / 4);
+    }
     kill(child, SIGKILL);
     int status = 0;
     waitpid(child, &status, 0);
     killed += WIFSIGNALED(status) ? 1 : 0;
+    further += newest() != before ? 1 : 0;
   }
   EXPECT_EQ(killed, 10);
+  EXPECT_GE(further, 5);  // it was resumed from somewhere
   ASSERT_EQ(run(words(command("killed"))).code, 0) << read("stderr");
   const auto expected = model_files("straight"), got = model_files("killed");
   EXPECT_GT(expected.size(), 6U);

@@ -70,10 +70,15 @@ class Train : public Training {
 }  // namespace
 
 TEST_F(Train, AskedToStopItSavesAndSaysHowToGoOn) {
-  ASSERT_EQ(run(words(arguments("straight"))).code, 0) << read("stderr");
+  const auto until = [](const std::string& folder, std::int64_t update) {
+    std::vector<std::string> list = arguments(folder);
+    list.insert(list.end(), {"--max-epoch", "0", "--max-update", std::to_string(update)});
+    return list;
+  };
+  std::int64_t step = 0;
   for (const int signal : {SIGTERM, SIGINT}) {
-    const pid_t child = start(arguments("stopped"));
-    for (int i = 0; i < 2000 && read("log").find("model: ") == std::string::npos; ++i)
+    const pid_t child = start(until("stopped", 1'000'000));  // it does not end by itself
+    for (int i = 0; i < 12000 && read("log").find("model: ") == std::string::npos; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     std::this_thread::sleep_for(std::chrono::milliseconds(60));
     kill(child, signal);
@@ -81,10 +86,14 @@ TEST_F(Train, AskedToStopItSavesAndSaysHowToGoOn) {
     waitpid(child, &status, 0);
     ASSERT_TRUE(WIFEXITED(status));
     EXPECT_EQ(WEXITSTATUS(status), 0);
-    if (read("log").find("finished after") == std::string::npos)
-      expect_parts(read("log"), {"stopped after step", "Run the same command again"});
+    const std::string log = read("log"), stopped = "stopped after step ";
+    expect_parts(log, {stopped, "Run the same command again"});
+    const std::int64_t before = std::exchange(step, std::stoll(log.substr(log.find(stopped) + stopped.size())));
+    EXPECT_GT(step, before);
   }
-  ASSERT_EQ(run(words(arguments("stopped"))).code, 0);
+  const std::int64_t end = step + 40;  // by then the checkpoints of the stops are gone
+  ASSERT_EQ(run(words(until("stopped", end))).code, 0) << read("stderr");
+  ASSERT_EQ(run(words(until("straight", end))).code, 0) << read("stderr");
   EXPECT_EQ(model_files("straight"), model_files("stopped"));
 }
 

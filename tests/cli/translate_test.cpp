@@ -58,6 +58,20 @@ TEST_F(Translate, EvaluatesWhatItTranslates) {
   expect_failure("evaluate model --source src --reference train.ko", "train.ko");
 }
 
+TEST_F(Translate, AnInterruptedRunLeavesTheOldFileAsItWas) {
+  write("old", "what was there\n");
+  // The reader waits for a second line that never comes; the first one is translated by then.
+  const CommandResult r = run("--version > /dev/null; { echo 'The cat sleeps'; sleep 3; } | timeout -s INT 1.5 '" + command_path().string() +
+                              "' translate model --output old");
+  EXPECT_NE(r.code, 0);
+  EXPECT_EQ(read("old"), "what was there\n");
+  ASSERT_EQ(run("translate model --text 'The cat sleeps' --output old").code, 0);
+  EXPECT_EQ(read("old"), run("translate model --text 'The cat sleeps'").out);
+  ASSERT_EQ(run("translate model --text 'The cat sleeps' --output /dev/stdout").out, read("old"));
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path()))
+    EXPECT_EQ(entry.path().filename().string().find(".tmp"), std::string::npos) << entry.path();
+}
+
 TEST_F(Translate, SaysWhatIsWrong) {
   expect_failure("translate nowhere", "nowhere", "x\n");
   expect_failure("translate model --input none", "none");

@@ -1,0 +1,58 @@
+#include "cli/files.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "io/atomic_file.h"
+#include "io/read_file.h"
+#include "transformer/core/error.h"
+
+namespace transformer::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Also when neither is there yet. Devices and pipes are not replaced: they may be both.
+bool same_file(const fs::path& a, const fs::path& b) {
+  std::error_code error;
+  if (fs::equivalent(a, b, error)) return fs::is_regular_file(a, error);
+  return !fs::exists(a, error) && !fs::exists(b, error) &&
+      fs::weakly_canonical(fs::absolute(a), error) == fs::weakly_canonical(fs::absolute(b), error);
+}
+
+// The same with what "-" stands for.
+NamedFile with_standard(const NamedFile& file, const char* name, const char* path) {
+  return file.path == "-" ? NamedFile{name, path} : file;
+}
+
+void refuse_same(const NamedFile& a, const NamedFile& b) {
+  if (a.path.empty() || b.path.empty() || !same_file(a.path, b.path)) return;
+  throw CLI::ValidationError(
+      fmt::format("{} and {} are the same file, {}: give what is written a name of its own", a.flag, b.flag, b.path));
+}
+
+}  // namespace
+
+void keep_apart(const std::vector<NamedFile>& read, const std::vector<NamedFile>& written) {
+  std::vector<NamedFile> taken;
+  for (const NamedFile& file : read) taken.push_back(with_standard(file, "standard input", "/dev/stdin"));
+  for (const NamedFile& file : written) {
+    const NamedFile out = with_standard(file, "standard output", "/dev/stdout");
+    for (const NamedFile& other : taken) refuse_same(other, out);
+    taken.push_back(out);
+  }
+}
+
+void write_made(const fs::path& path, const std::string& text) {
+  if (fs::exists(path)) {
+    if (read_file(path) == text) return;
+    fail(path.string(), "is there already, with something else in it: choose another --save-dir, so that it is not lost");
+  }
+  AtomicFile file(path);
+  file.write(text);
+  file.commit();
+}
+
+}  // namespace transformer::cli
