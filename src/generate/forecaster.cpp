@@ -203,26 +203,27 @@ SeriesForecast Forecaster::forecast(Context& ctx, const SeriesTable& history, st
     for (std::int64_t c = 0; c < channels; ++c) past.push_back(scaled_value(history, row, c, notes.scaler));
   const std::int64_t each = std::max<std::int64_t>(std::ssize(quantiles()), 1), point = quantiles().empty() ? 0 : model_->series().median();
   std::vector<float> next;
-  const std::vector<float> predicted = predictions(ctx, *model_, {1, context, channels}, past, quantiles());
-  expect_finite("forecast", predicted);
-  next.insert(next.end(), predicted.begin(), predicted.end());
-  for (std::int64_t i = point; i < std::ssize(predicted); i += each) past.push_back(predicted[static_cast<std::size_t>(i)]);
-  past.erase(past.begin(), past.end() - context * channels);
-}
-SeriesForecast out{.point = {.name = "forecast", .date_column = history.date_column, .format = history.format}, .quantiles = quantiles()};
-for (const std::int64_t target : notes.targets) out.point.channels.push_back(history.channels[static_cast<std::size_t>(target)]);
-const DateStep step = history.step();
-for (std::int64_t row = 0; row < steps; ++row) {
-  if (!history.dates.empty()) out.point.dates.push_back(advance(history.dates.back(), step, row + 1));
-  for (const std::int64_t target : notes.targets) {
-    const auto value = [&](std::int64_t i) {
-      return notes.scaler.original(static_cast<double>(next[static_cast<std::size_t>((row * channels + target) * each + i)]), target);
-    };
-    out.point.values.push_back(value(point));
-    for (std::int64_t q = 0; q < std::ssize(out.quantiles); ++q) out.values.push_back(value(q));
+  while (std::ssize(next) < steps * channels * each) {
+    const std::vector<float> predicted = predictions(ctx, *model_, {1, context, channels}, past, quantiles());
+    expect_finite("forecast", predicted);
+    next.insert(next.end(), predicted.begin(), predicted.end());
+    for (std::int64_t i = point; i < std::ssize(predicted); i += each) past.push_back(predicted[static_cast<std::size_t>(i)]);
+    past.erase(past.begin(), past.end() - context * channels);
   }
-}
-return out;
+  SeriesForecast out{.point = {.name = "forecast", .date_column = history.date_column, .format = history.format}, .quantiles = quantiles()};
+  for (const std::int64_t target : notes.targets) out.point.channels.push_back(history.channels[static_cast<std::size_t>(target)]);
+  const DateStep step = history.step();
+  for (std::int64_t row = 0; row < steps; ++row) {
+    if (!history.dates.empty()) out.point.dates.push_back(advance(history.dates.back(), step, row + 1));
+    for (const std::int64_t target : notes.targets) {
+      const auto value = [&](std::int64_t i) {
+        return notes.scaler.original(static_cast<double>(next[static_cast<std::size_t>((row * channels + target) * each + i)]), target);
+      };
+      out.point.values.push_back(value(point));
+      for (std::int64_t q = 0; q < std::ssize(out.quantiles); ++q) out.values.push_back(value(q));
+    }
+  }
+  return out;
 }
 
 ForecastErrors Forecaster::evaluate(Context& ctx, const SeriesTable& table, const RowRange& rows) const {
