@@ -56,7 +56,7 @@ TEST_F(TrainEncoder, FromTextsToAClassifierThatTheOtherVerbsUse) {
 TEST_F(TrainEncoder, BatchesSuitSmallData) {
   std::string csv = "Text;Label\n";
   for (int i = 0; i < 400; ++i) {
-    csv += fmt::format("\"a{} b{}; c{} {} d{} e{}\";{}\n", i % 7, i % 11, i % 5, i % 2 == 0 ? "sun" : "rain", i % 3, i % 13,
+    csv += fmt::format("\"a{} b{} c{} {} d{} e{}\";{}\n", i % 7, i % 11, i % 5, i % 2 == 0 ? "sun" : "rain", i % 3, i % 13,
                        i % 2 == 0 ? "good" : "bad");
   }
   write("train.csv", csv);

@@ -234,7 +234,7 @@ TEST_F(ImageTaskTest, WhatCannotBeIsNamed) {
   refuses([](auto&, auto& m) { m.num_heads = 3; }, {"d_model 16", "num_heads 3"});
   refuses([](auto&, auto& m) { m.channels = 2; }, {"channels is 2"});
   refuses([](auto&, auto& m) { m.dropout = 1.5F; }, {"dropout", "1.5"});
-  refuses([](auto& s, auto&) { s.images.batch_size = 0; }, {"batch_size"});
+  refuses([](auto& s, auto&) { s.images.batch_size = -1; }, {"batch_size"});
   refuses([](auto& s, auto&) { s.images.valid_split = 1.0; }, {"valid_split"});
   refuses([](auto& s, auto&) { s.images.mixup = -1.0F; }, {"mixup"});
   std::vector<std::int64_t> labels(40, 3);

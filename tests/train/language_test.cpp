@@ -191,7 +191,7 @@ TEST_F(Language, WhatCannotBeIsSaidBeforeAnythingIsDone) {
   refused({.context = 8}, {"either as text or as a file of tokens"});
   refused({.text = {text}, .bin = "x.bin"}, {"either as text or as a file of tokens"});
   refused({.text = {text}, .context = 0}, {"context is 0"});
-  refused({.text = {text}, .batch_size = 0}, {"batch_size is 0"});
+  refused({.text = {text}, .batch_size = -1}, {"batch_size is -1"});
   refused({.text = {text}, .valid_split = 1.0}, {"valid_split is 1"});
   refused({.text = {text}, .context = 900}, {"the training text has 900 tokens", "needs 901"});
   refused({.text = {text}, .vocab = "chars"}, {"vocab is 'chars'", "char, byte, bpe, unigram"});
