@@ -4,12 +4,15 @@
 #include <memory>
 
 #include "cli/train.h"
+#include "cli/train_batch.h"
 #include "cli/train_encoder.h"
 #include "transformer/text/toy_labels.h"
 #include "transformer/train/tag.h"
 
 namespace transformer::cli {
 namespace {
+
+constexpr BatchSetting batches{TagConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
 
 struct Tag {
   EncoderStart start;
@@ -50,6 +53,7 @@ struct Tag {
     const EncoderStart further = encoder_start(verb, start, model, vocabulary);
     check(training);
     make_toy();
+    data.max_tokens = batches.of(data.max_tokens, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     TagTask task = this->task(ctx, further);
     const std::vector<std::string>& tags = task.tags();
@@ -61,6 +65,7 @@ struct Tag {
     if (task.lost() > 0)
       fmt::print(stderr, "{} words have no token, or stand behind the end of what is read: their tags count for nothing\n", task.lost());
     say_model(task);
+    batches.say(data.max_tokens, task);
     use_best_metric(training, task);
     if (train(ctx, task, training).end == TrainResult::End::interrupted) return;
     task.load(ctx, training.save_dir);

@@ -175,8 +175,10 @@ bool LabelledReader::looks_like_header(const Cells& first, std::size_t text, std
   if (names_label(first[label])) return true;
   constexpr std::int64_t enough = 10;  // rows that make a class of one suspicious
   std::int64_t rows = 0;
-  bool alone = true;
-  for (const auto& [name, count] : others) rows += count, alone = alone && count > 1;
+  bool alone = true, all_numbers = true;
+  for (const auto& [name, count] : others) rows += count, alone = alone && count > 1, all_numbers = all_numbers && is_numeric(name);
+  // A word above numbers is their name, but for those that stand for a number that is missing.
+  if (all_numbers && rows > 1 && are_words({first[label]}) && !is_name(first[label], {"na", "n/a", "null", "none"})) return true;
   if (csv_ && are_words(first)) return true;
   if (alone && rows >= enough)
     fail(path(),

@@ -7,6 +7,7 @@
 #include "core/hash.h"
 #include "generate/loop.h"
 #include "generate/text_reader.h"
+#include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/head_labels.h"
 #include "transformer/ops/shape.h"
@@ -214,6 +215,7 @@ void TagTask::read(const TagFiles& files) {
   training_ = tokens(files.training);
   if (files.validation) validation_ = tokens(*files.validation);
   if (files.test) test_ = tokens(*files.test);
+  if (config_.max_tokens == 0) config_.max_tokens = max_tokens_for(training_.tokens, TagConfig::usual_max_tokens);
   static_cast<void>(plan_epoch(training_.tokens, config_.max_tokens, 0, 0));  // says when a text is too long for a batch
 }
 

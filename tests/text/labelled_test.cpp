@@ -100,6 +100,14 @@ TEST(Labelled, JsonLines) {
             Rows({"1|why|so|yes"}));
 }
 
+// A word above a column of numbers is its name; one that stands for a missing number is not.
+TEST(Labelled, HeadersAboveNumbers) {
+  const TextFolder folder;
+  EXPECT_EQ(rows(folder.write("a.tsv", "film\tstars\nfine\t4.5\nbad\t1\n")), Rows({"2|fine||4.5", "3|bad||1"}));
+  EXPECT_EQ(rows(folder.write("b.tsv", "film\tNA\nfine\t4.5\nbad\t1\n")).size(), 3U);
+  EXPECT_EQ(rows(folder.write("c.tsv", "film\tnan\nfine\t4.5\nbad\t1\n")).size(), 3U);
+}
+
 TEST(Labelled, SeveralLabels) {
   const TextFolder folder;
   const auto lists = [&](const std::string& path, const LabelledColumns& columns = {}) {

@@ -23,7 +23,8 @@ namespace transformer {
 struct TagConfig {
   std::string data, valid, test;
   TaggedColumns columns = {};
-  std::int64_t max_tokens = 4096;
+  static constexpr std::int64_t usual_max_tokens = 4096;
+  std::int64_t max_tokens = 0;
   std::int64_t max_length = 256;
 
   static void visit(auto& self, auto&& field) {
@@ -31,7 +32,7 @@ struct TagConfig {
     field("valid", self.valid, "validation texts with their tags");
     field("test", self.test, "texts with their tags that the best model is judged by when training ends");
     TaggedColumns::visit(self.columns, field);
-    field("max_tokens", self.max_tokens, "tokens of a batch");
+    field("max_tokens", self.max_tokens, "tokens of a batch (0: 4096, or less where an epoch would have few updates)");
     field("max_length", self.max_length, "tokens of a text, special ones included; of longer texts the beginning is read");
   }
 };
