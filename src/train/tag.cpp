@@ -153,7 +153,7 @@ struct TagFiles {
     if (!config.test.empty()) test.emplace(config.test, config.columns);
   }
   static void check(const TagConfig& config) {
-    if (config.data.empty()) fail(where, "data is missing: expected a file with words and their tags");
+    if (config.data.empty()) wrong_setting(where, "data", "is missing: expected a file with words and their tags");
     for (const std::string& path : {config.valid, config.test})
       if (!path.empty() && path != "-") TaggedReader(path, config.columns);  // what is wrong is known before the large one is read
   }
