@@ -9,6 +9,7 @@
 #include "generate/text_reader.h"
 #include "train/encoder_batch.h"
 #include "train/head_labels.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/ops/shape.h"
 #include "transformer/text/chunks.h"
 #include "transformer/text/entities.h"
