@@ -12,6 +12,7 @@
 #include "transformer/generate/forecaster.h"  // what comes next in a series
 #include "transformer/generate/generate.h"    // generate: text that goes on from prompts, drawn or searched
 #include "transformer/generate/generator.h"   // a model's folder that generates text, whatever its family
+#include "transformer/generate/load.h"        // load<Generator>(ctx, folder): a folder for what it is used for
 #include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
 #include "transformer/io/npy.h"               // files for NumPy
 #include "transformer/io/toml.h"              // configuration files that people write

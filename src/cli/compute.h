@@ -18,9 +18,8 @@ struct ComputeConfig {
     field("precision", self.precision, "what is computed with; weights stay float32");
   }
 
-  ContextOptions context(std::uint64_t seed = 0) const {
-    return {.threads = threads, .seed = seed, .precision = precision == Precision::float32 ? DType::float32 : DType::bfloat16};
-  }
+  // No more threads than the machine has; a note says so.
+  ContextOptions context(std::uint64_t seed = 0) const;
 };
 
 }  // namespace transformer::cli

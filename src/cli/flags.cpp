@@ -1,5 +1,6 @@
 #include "cli/flags.h"
 
+#include <cctype>
 #include <iostream>
 #include <memory>
 #include <set>
@@ -111,7 +112,58 @@ void add_field(CLI::App& app, const Setting& s) {
   }
 }
 
+// The flag of a setting: its own, or the only one that ends with its name (--chrf-beta). Null: the verb has no such setting.
+const CLI::Option* option_of(const CLI::App& verb, const std::string& key) {
+  const std::string dashed = with(key, '_', '-');
+  if (const CLI::Option* exact = verb.get_option_no_throw("--" + dashed)) return exact;
+  const CLI::Option* found = nullptr;
+  for (const CLI::Option* option : verb.get_options())
+    for (const std::string& name : option->get_lnames())
+      if (name.ends_with("-" + dashed) && !name.starts_with("no-")) {
+        if (found != nullptr) return nullptr;
+        found = option;
+      }
+  return found;
+}
+
+// How the user knows a setting; empty: the verb has none of that name.
+std::string called(const CLI::App& verb, const std::string& key) {
+  const CLI::Option* option = option_of(verb, key);
+  if (option == nullptr) return {};
+  const CLI::Option* file = verb.get_option_no_throw("--config");
+  if (option->count() == 0 && file != nullptr && file->count() > 0) {
+    json given = json::object();
+    flatten(read_toml(file->results().back()), "", given);
+    if (given.contains(with(option->get_lnames().front(), '-', '_'))) return fmt::format("{} ({})", key, file->results().back());
+  }
+  return "--" + option->get_lnames().front();
+}
+
 }  // namespace
+
+std::string in_flags(const CLI::App& verb, const std::string& message) {
+  const auto is_letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; };
+  const auto at = [&](std::size_t i) { return i < message.size() ? message[i] : ' '; };
+  const auto is_one_of = [](char c, std::string_view set) { return set.find(c) != std::string_view::npos; };
+  std::string out;
+  for (std::size_t begin = 0, end = 0; begin < message.size(); begin = end) {
+    while (end < message.size() && is_letter(message[end])) ++end;
+    if (begin == end) {
+      out += message[end++];
+      continue;
+    }
+    const std::string word = message.substr(begin, end - begin);
+    const char before = begin == 0 ? ' ' : message[begin - 1];
+    const bool marked = before == '`' && at(end) == '`';
+    // Not in a path, a quotation or a flag; a full stop may follow.
+    const bool alone = is_one_of(before, " (\n") && (is_one_of(at(end), " ,;:)\n") || (at(end) == '.' && is_one_of(at(end + 1), " \n")));
+    const bool setting = marked || (alone && word.find('_') != std::string::npos);
+    const std::string name = setting ? called(verb, word) : "";
+    if (marked) out.pop_back(), ++end;
+    out += name.empty() ? word : name;
+  }
+  return out;
+}
 
 // CLI11 runs the options' callbacks in the order in which they were added, once the whole command line is known: the order
 // here is what makes flags win over the file and the file over the preset.

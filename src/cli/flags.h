@@ -65,6 +65,10 @@ struct Settings {
 // Adds the flags. Error if two fields have one name.
 void add_flags(CLI::App& app, Settings settings);
 
+// A message of the library in the words of the verb's user: a setting is named by the flag, --d-model, or by its key and the file
+// where it comes from there, "d_model (c.toml)". A setting's name in a message is a word with _ in it, or stands in backticks.
+std::string in_flags(const CLI::App& verb, const std::string& message);
+
 namespace detail {
 
 template <class C>

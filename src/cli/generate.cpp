@@ -9,6 +9,7 @@
 #include "cli/stop.h"
 #include "cli/verbs.h"
 #include "io/read_file.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/generate/generator.h"
 #include "transformer/text/chunks.h"
 #include "transformer/text/line_stream.h"
@@ -47,6 +48,30 @@ void check_usage(const GenerateConfig& config, const GenerationWishes& wishes) {
   if (!config.system.empty() && !config.chat) throw CLI::ValidationError("--system is the beginning of a chat: add --chat");
 }
 
+// The settings of the folder with the user's wishes. What is wrong is named as the user knows it.
+GenerationConfig settings_of(const GenerationConfig& folder, const GenerationWishes& wishes, const std::string& model) {
+  GenerationConfig settings = with_wishes(folder, wishes);
+  if (!settings.max_new_tokens && !settings.max_length) settings.max_new_tokens = 256;
+  try {
+    check(settings);
+  } catch (const SettingError& e) {
+    const auto in_wishes = [](std::string text) {
+      for (const auto& [key, wish] : {std::pair{"do_sample to false", "`temperature` to 0"},
+                                      {"do_sample", "`temperature`"},
+                                      {"num_beams", "`beam`"},
+                                      {"stop_strings", "`stop`"}})
+        if (const std::size_t at = text.find(key); at != std::string::npos) text.replace(at, std::string_view(key).size(), wish);
+      return text;
+    };
+    std::string key = in_wishes(e.key());
+    std::erase(key, '`');
+    const nlohmann::json given = to_json(wishes);
+    if (!given.contains(key) || given.at(key).empty()) fail(model, "generation_config.json: {} {}", e.key(), e.problem());
+    throw SettingError(e.where(), key, in_wishes(e.problem()));
+  }
+  return settings;
+}
+
 std::string read_prompt(const std::string& path) {
   std::string text = read_file(path);
   if (text.ends_with('\n')) text.pop_back();
@@ -57,9 +82,8 @@ void generate(const GenerateConfig& config, const GenerationWishes& wishes, cons
   check_usage(config, wishes);
   keep_apart({{"--prompt-file", config.has_prompt() ? "" : or_standard(config.prompt_file)}}, {{"", "-"}});
   Context ctx(compute.context());
-  const Generator generator = load_generator(ctx, config.model, {.text = !config.ids, .slide = config.slide});
-  GenerationConfig settings = with_wishes(generator.config(), wishes);
-  if (!settings.max_new_tokens && !settings.max_length) settings.max_new_tokens = 256;
+  const Generator generator = Generator::load(ctx, config.model, {.text = !config.ids, .slide = config.slide});
+  const GenerationConfig settings = settings_of(generator.config(), wishes, config.model);
 
   const std::atomic<bool>* stop = stop_on_signals();
   LineStream standard_input;
@@ -74,13 +98,21 @@ void generate(const GenerateConfig& config, const GenerationWishes& wishes, cons
     };
     prompts.ready = [&] { return standard_input.ready(20); };  // milliseconds: a busy writer is waited for
   }
-  prompts.ids = [&](const std::string& text) {
+  const auto ids_of = [&](const std::string& text) {
     if (config.ids) return parse_ids(text);
     if (!config.chat) return generator.encode(text);
     std::vector<ChatMessage> messages;
     if (!config.system.empty()) messages.push_back({"system", config.system});
     messages.push_back({"user", text});
     return generator.encode_chat(messages);
+  };
+  prompts.ids = [&, read = std::int64_t{0}, said = std::int64_t{0}](const std::string& text) mutable {
+    constexpr std::int64_t enough = 10;
+    const std::vector<std::int32_t> ids = ids_of(text);
+    ++read;
+    if (const std::string odd = generator.odd_about(ids); !odd.empty() && said < enough)
+      fmt::print(stderr, "transformer: note: prompt {} {}{}\n", read, odd, ++said == enough ? "; the like is not said again" : "");
+    return ids;
   };
   const std::uint64_t seed = config.seed ? static_cast<std::uint64_t>(*config.seed) : std::random_device()();
   generate_stream(ctx, generator, prompts, std::cout, settings, {.seed = seed});

@@ -7,7 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/flags.h"
 #include "cli/verbs.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/io/config.h"
 
 namespace transformer::cli {
@@ -73,7 +75,7 @@ int run(int argc, char** argv) {
   add_tokenize(app);
   add_train(app);
   add_translate(app);
-  const auto wrong_usage = [&app](const char* message) {
+  const auto wrong_usage = [&app](const std::string& message) {
     const CLI::App& verb = chosen(app);
     fmt::print(stderr, "transformer: {}\nRun '{} --help' for what is possible.\n", usage_error(verb, app.remaining(true), message),
                path_of(verb));
@@ -85,9 +87,12 @@ int run(int argc, char** argv) {
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
     return e.get_exit_code() == 0 ? app.exit(e) : wrong_usage(e.what());  // 0: help, version
+  } catch (const SettingError& e) {
+    return wrong_usage(in_flags(chosen(app), (e.key().empty() ? "" : "`" + e.key() + "` ") + e.problem()));
   } catch (const Error& e) {
-    if (app.remaining_size(true) == 0) throw;
-    return wrong_usage(e.what());  // a flag that is not known, and its value taken for something else
+    if (app.remaining_size(true) > 0) return wrong_usage(e.what());  // a flag that is not known, and its value taken for something else
+    fmt::print(stderr, "transformer: {}\n", in_flags(chosen(app), e.what()));
+    return 1;
   }
   if (std::cout.flush().fail() || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail("standard output", "cannot be written");
   return 0;

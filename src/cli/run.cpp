@@ -40,10 +40,9 @@ void run(const RunConfig& config) {
        {std::pair{&config.model, "MODEL"}, std::pair{&config.inputs, "--inputs"}, std::pair{&config.outputs, "--outputs"}})
     if (value->empty()) throw CLI::RequiredError(name);
   keep_apart({{"--inputs", config.inputs}}, {{"--outputs", config.outputs}});
-  const DType dtype = ComputeConfig{.precision = config.dtype}.context().precision;
-  Context ctx({.threads = config.threads, .precision = dtype});
+  Context ctx(ComputeConfig{.threads = config.threads, .precision = config.dtype}.context());
   // Gradients are of float32 weights; otherwise no more than what is computed with is in memory.
-  const auto model = load_model(ctx, config.model, {.dtype = config.gradients ? DType::float32 : dtype});
+  const auto model = load_model(ctx, config.model, {.dtype = config.gradients ? DType::float32 : ctx.precision()});
   std::optional<NoGradients> no_gradients;
   if (!config.gradients) no_gradients.emplace(ctx);
 

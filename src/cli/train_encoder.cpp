@@ -10,7 +10,7 @@ namespace transformer::cli {
 namespace fs = std::filesystem;
 
 std::int64_t ToyConfig::training() const {
-  if (toy < 2) fail("train", "toy is {}: expected 2 texts or more", toy);
+  if (toy < 2) wrong_setting("train", "toy", "is {}: expected 2 texts or more", toy);
   return toy / 2 * 2;
 }
 

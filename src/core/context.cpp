@@ -1,13 +1,23 @@
 #include "transformer/core/context.h"
 
 #include "transformer/core/parallel.h"
+#include "transformer/core/setting_error.h"
 
 namespace transformer {
+namespace {
+
+// More threads than any machine has cores; starting far more fails, and not with an exception.
+int checked_threads(int given) {
+  constexpr int most = 1024;
+  if (given < 0 || given > most) wrong_setting("Context", "threads", "is {}: expected 0 (all) to {}", given, most);
+  return given > 0 ? given : hardware_threads();
+}
+
+}  // namespace
 
 Context::Context(const ContextOptions& options)
-    : device_(options.device), threads_(options.threads > 0 ? options.threads : hardware_threads()), backend_(make_backend(options.device)),
+    : device_(options.device), threads_(checked_threads(options.threads)), backend_(make_backend(options.device)),
       allocator_(std::make_shared<Allocator>(backend_)), random_(options.seed) {
-  if (options.threads < 0) fail("Context", "threads must be 0 (all) or more, got {}", options.threads);
   set_precision(options.precision);
 }
 

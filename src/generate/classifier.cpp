@@ -7,7 +7,7 @@
 #include "generate/finite.h"
 #include "generate/loop.h"
 #include "generate/text_reader.h"
-#include "transformer/core/error.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/models/purpose.h"
 #include "transformer/models/text.h"
 #include "transformer/ops/shape.h"
@@ -76,7 +76,7 @@ void Classifier::check(Kind asked) const {
 std::vector<Label> Classifier::best(std::span<const float> logits, const ClassifyOptions& options) const {
   const bool several = score_ == Score::sigmoid && logits.size() > 1;
   const std::int64_t count = options.top_k.value_or(several || options.threshold || score_ == Score::value ? 0 : 1);
-  if (count < 0) fail("classify", "top_k is {}: expected 0 (all) or more", count);
+  if (count < 0) wrong_setting("classify", "top_k", "is {}: expected 0 (all) or more", count);
   expect_finite("classify", logits);
   std::vector<double> scores(logits.begin(), logits.end());
   if (score_ == Score::softmax) {
@@ -203,7 +203,7 @@ std::vector<std::vector<FoundEntity>> Classifier::entities(Context& ctx, std::sp
 
 std::vector<std::vector<Label>> Classifier::images(Context& ctx, std::span<const Image> images, const ClassifyOptions& options) const {
   check(Kind::images);
-  if (options.batch_images < 1) fail("classify", "batch_images is {}: expected 1 or more", options.batch_images);
+  if (options.batch_images < 1) wrong_setting("classify", "batch_images", "is {}: expected 1 or more", options.batch_images);
   const Inference inference(ctx);
   std::vector<std::vector<Label>> out;
   const auto step = static_cast<std::size_t>(options.batch_images);

@@ -6,7 +6,7 @@
 
 #include "generate/loop.h"
 #include "generate/stop_text.h"
-#include "transformer/core/error.h"
+#include "transformer/core/setting_error.h"
 
 namespace transformer {
 
@@ -83,7 +83,7 @@ class Call {
     check(config);
     if (!config.stop_strings.empty() && !options.text)
       fail("generate", "stop_strings are set, but nothing turns tokens into text: give GenerateOptions::text");
-    if (options.batch_tokens < 1) fail("generate", "batch_tokens is {}: expected 1 or more", options.batch_tokens);
+    if (options.batch_tokens < 1) wrong_setting("generate", "batch_tokens", "is {}: expected 1 or more", options.batch_tokens);
     loop_ = {.beam = config.num_beams,
              .count = config.num_return_sequences,
              .length_penalty = config.length_penalty,

@@ -1,7 +1,7 @@
 #include <map>
 #include <ostream>
 
-#include "transformer/core/error.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/generate/generator.h"
 #include "transformer/text/chunks.h"
 
@@ -54,7 +54,7 @@ class InOrder {
 
 void generate_stream(Context& ctx, const Generator& generator, const PromptStream& prompts, std::ostream& out,
                      const GenerationConfig& config, const GenerateOptions& options) {
-  if (prompts.batch < 1) fail("generate", "batch is {}: expected 1 or more", prompts.batch);
+  if (prompts.batch < 1) wrong_setting("generate", "batch", "is {}: expected 1 or more", prompts.batch);
   check(config);
   const bool text = generator.tokenizers().target != nullptr;
   const auto each = static_cast<std::size_t>(config.num_return_sequences);

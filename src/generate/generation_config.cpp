@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "transformer/core/setting_error.h"
 #include "transformer/io/json.h"
 
 namespace transformer {
@@ -111,14 +112,14 @@ GenerationConfig read(const Json& json, const std::string& where, bool all) {
 
 void check(const GenerationConfig& c) {
   auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
-    if (value < least) fail("generate", "{} is {}: expected {} or more", name, value, least);
+    if (value < least) wrong_setting("generate", name, "is {}: expected {} or more", value, least);
   };
   // NaN is in no range.
   auto within = [](const char* name, double value, double low, double high) {
-    if (!(value >= low && value <= high)) fail("generate", "{} is {}: expected a number from {} to {}", name, value, low, high);
+    if (!(value >= low && value <= high)) wrong_setting("generate", name, "is {}: expected a number from {} to {}", value, low, high);
   };
   auto positive = [](const char* name, double value) {
-    if (!(value > 0.0) || !std::isfinite(value)) fail("generate", "{} is {}: expected a number above 0", name, value);
+    if (!(value > 0.0) || !std::isfinite(value)) wrong_setting("generate", name, "is {}: expected a number above 0", value);
   };
   if (c.max_length) at_least("max_length", *c.max_length, 1);
   if (c.max_new_tokens) at_least("max_new_tokens", *c.max_new_tokens, 1);
@@ -130,35 +131,38 @@ void check(const GenerationConfig& c) {
   at_least("no_repeat_ngram_size", c.no_repeat_ngram_size, 0);
   at_least("encoder_no_repeat_ngram_size", c.encoder_no_repeat_ngram_size, 0);
   if (!(c.temperature >= 0.0) || !std::isfinite(c.temperature))
-    fail("generate", "temperature is {}: expected a number above 0, or 0 for the best token", c.temperature);
+    wrong_setting("generate", "temperature", "is {}: expected a number above 0, or 0 for the best token", c.temperature);
   within("top_p", c.top_p, 0.0, 1.0);
   within("min_p", c.min_p, 0.0, 1.0);
   within("typical_p", c.typical_p, 0.0, 1.0);
   within("epsilon_cutoff", c.epsilon_cutoff, 0.0, 1.0);
   within("eta_cutoff", c.eta_cutoff, 0.0, 1.0);
-  if (c.typical_p == 0.0) fail("generate", "typical_p is 0: expected a number above 0");
+  if (c.typical_p == 0.0) wrong_setting("generate", "typical_p", "is 0: expected a number above 0");
   positive("repetition_penalty", c.repetition_penalty);
   positive("encoder_repetition_penalty", c.encoder_repetition_penalty);
-  if (!std::isfinite(c.length_penalty)) fail("generate", "length_penalty is {}: expected a finite number", c.length_penalty);
+  if (!std::isfinite(c.length_penalty)) wrong_setting("generate", "length_penalty", "is {}: expected a finite number", c.length_penalty);
   for (const auto& word : c.bad_words_ids)
-    if (word.empty()) fail("generate", "bad_words_ids has an empty list: expected the tokens of a word");
+    if (word.empty()) wrong_setting("generate", "bad_words_ids", "has an empty list: expected the tokens of a word");
   for (const SequenceBias& item : c.sequence_bias)
-    if (item.ids.empty()) fail("generate", "sequence_bias has an empty list: expected tokens and a number");
+    if (item.ids.empty()) wrong_setting("generate", "sequence_bias", "has an empty list: expected tokens and a number");
   for (const std::string& text : c.stop_strings)
-    if (text.empty()) fail("generate", "stop_strings has an empty text, which would stop everything");
+    if (text.empty()) wrong_setting("generate", "stop_strings", "has an empty text, which would stop everything");
   if (const auto& decay = c.exponential_decay_length_penalty; !decay.empty()) {
-    if (decay.size() != 2) fail("generate", "exponential_decay_length_penalty has {} numbers: expected 2, start and factor", decay.size());
+    if (decay.size() != 2)
+      wrong_setting("generate", "exponential_decay_length_penalty", "has {} numbers: expected 2, start and factor", decay.size());
     within("exponential_decay_length_penalty's start", decay[0], 0.0, 1e15);
     positive("exponential_decay_length_penalty's factor", decay[1]);
   }
   if (c.num_beams > 1 && c.do_sample)
-    fail("generate", "do_sample with num_beams {}: drawing inside a beam is not supported; set num_beams to 1 or do_sample to false",
-         c.num_beams);
-  if (c.num_beams > 1 && !c.stop_strings.empty()) fail("generate", "stop_strings with num_beams {}: set num_beams to 1", c.num_beams);
+    wrong_setting("generate", "num_beams",
+                  "is {} with do_sample: drawing inside a beam is not supported; set num_beams to 1 or do_sample to false", c.num_beams);
+  if (c.num_beams > 1 && !c.stop_strings.empty())
+    wrong_setting("generate", "stop_strings", "are given with num_beams {}: set num_beams to 1", c.num_beams);
   if (c.num_beams > 1 && c.num_return_sequences > c.num_beams)
-    fail("generate", "num_return_sequences is {}: a beam of {} gives at most as many", c.num_return_sequences, c.num_beams);
+    wrong_setting("generate", "num_return_sequences", "is {}: a beam of {} gives at most as many", c.num_return_sequences, c.num_beams);
   if (c.num_beams == 1 && c.num_return_sequences > 1 && (!c.do_sample || c.temperature == 0.0))
-    fail("generate", "num_return_sequences is {}: taking the best token gives one; set do_sample or num_beams", c.num_return_sequences);
+    wrong_setting("generate", "num_return_sequences", "is {}: taking the best token gives one; set do_sample or num_beams",
+                  c.num_return_sequences);
 }
 
 GenerationConfig read_generation_config(const Json& json, const std::string& where) { return read(json, where, true); }

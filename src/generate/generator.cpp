@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "generate/text_reader.h"
 #include "transformer/core/error.h"
 #include "transformer/generate/causal.h"
 #include "transformer/models/purpose.h"
@@ -75,8 +76,9 @@ GenerationConfig with_wishes(GenerationConfig config, const GenerationWishes& w)
   return config;
 }
 
-Generator load_generator(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options) {
+Generator Generator::load(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options) {
   Generator g;
+  g.slide_ = options.slide;
   const std::shared_ptr<const Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
   g.weights_ = model;
   const auto* text = dynamic_cast<const TextModel*>(model.get());
@@ -137,6 +139,28 @@ std::vector<std::vector<Generated>> Generator::generate(Context& ctx, std::span<
       return [text](std::int32_t id) { return text->next(id); };
     };
   return transformer::generate(ctx, *view_, prompts, config, options);
+}
+
+std::string Generator::generate(Context& ctx, std::string_view prompt, const GenerationWishes& wishes,
+                                const GenerateOptions& options) const {
+  GenerationConfig config = with_wishes(config_, wishes);
+  if (!config.max_new_tokens && !config.max_length) config.max_new_tokens = 256;
+  const std::vector<std::int32_t> ids = encode(prompt);
+  return generate(ctx, std::span(&ids, 1), config, options).front().front().text;
+}
+
+std::string Generator::odd_about(std::span<const std::int32_t> prompt) const {
+  const auto* text = dynamic_cast<const TextModel*>(weights_.get());
+  const std::int64_t tokens = std::ssize(prompt), table = longest_text(*weights_),
+                     trained = text != nullptr ? text->text().max_positions : 0;
+  if (slide_ && text != nullptr && table > 0 && tokens > table)
+    return fmt::format("has {} tokens and the model takes {}: the first {} are left out", tokens, table, tokens - table);
+  if (table == 0 && trained > 0 && tokens > trained)
+    return fmt::format("has {} tokens, more than the {} that the model was trained with: what comes may make little sense", tokens,
+                       trained);
+  if (tokenizers_.source != nullptr && mostly_unknown(*tokenizers_.source, prompt))
+    return "has mostly tokens that are unknown to the model: was it trained on another language?";
+  return {};
 }
 
 std::vector<std::int32_t> parse_ids(std::string_view text) {

@@ -5,23 +5,24 @@
 #include <limits>
 
 #include "generate/loop.h"
-#include "transformer/core/error.h"
+#include "transformer/core/setting_error.h"
 
 namespace transformer {
 namespace {
 
 void check(const SearchOptions& o) {
   auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
-    if (value < least) fail("search", "{} is {}: expected {} or more", name, value, least);
+    if (value < least) wrong_setting("search", name, "is {}: expected {} or more", value, least);
   };
   at_least("beam", o.beam, 1);
   at_least("n_best", o.n_best, 1);
   at_least("min_length", o.min_length, 0);
   at_least("max_length_b", o.max_length_b, 0);
   at_least("batch_tokens", o.batch_tokens, 1);
-  if (o.n_best > o.beam) fail("search", "the {} best of a beam of {} were asked for: raise beam to {}", o.n_best, o.beam, o.n_best);
-  if (!(o.max_length_a >= 0.0) || !std::isfinite(o.max_length_a)) fail("search", "max_length_a is {}: expected 0 or more", o.max_length_a);
-  if (!std::isfinite(o.length_penalty)) fail("search", "length_penalty is {}: expected a finite number", o.length_penalty);
+  if (o.n_best > o.beam) wrong_setting("search", "n_best", "is {}, but a beam of {} gives at most as many: raise `beam`", o.n_best, o.beam);
+  if (!(o.max_length_a >= 0.0) || !std::isfinite(o.max_length_a))
+    wrong_setting("search", "max_length_a", "is {}: expected 0 or more", o.max_length_a);
+  if (!std::isfinite(o.length_penalty)) wrong_setting("search", "length_penalty", "is {}: expected a finite number", o.length_penalty);
 }
 
 // At its longest a sentence can only end; what that costs counts.

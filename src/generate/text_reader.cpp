@@ -14,12 +14,30 @@
 #include "transformer/text/utf8.h"
 
 namespace transformer {
+namespace {
+
+// Those of the text itself, without the special tokens around it.
+std::vector<std::int32_t> own_ids(const Encoding& e) {
+  std::vector<std::int32_t> out;
+  for (std::size_t i = 0; i < e.size(); ++i)
+    if (e.added[i] == 0) out.push_back(e.ids[i]);
+  return out;
+}
+
+}  // namespace
 
 std::string TextReport::summary() const {
   std::vector<std::string> parts;
   if (invalid_utf8 > 0) parts.push_back(fmt::format("{} sequences of bytes that are not UTF-8 became U+FFFD", invalid_utf8));
   if (truncated > 0) parts.push_back(fmt::format("of {} texts longer than the model takes only the beginning was read", truncated));
+  if (unknown > 0)
+    parts.push_back(fmt::format("of {} texts most tokens are unknown to the model: was it trained on another language?", unknown));
   return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+bool mostly_unknown(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+  const std::int32_t unknown = tokenizer.special_tokens().unk;
+  return unknown >= 0 && 2 * std::count(ids.begin(), ids.end(), unknown) > std::ssize(ids);
 }
 
 // Keeps the special tokens; true when something was left out. first: tokens of the first text, without special ones; the others are
@@ -57,9 +75,9 @@ std::vector<Encoding> TextReader::read(Context& ctx, std::span<const std::string
 std::vector<Encoding> TextReader::read(Context& ctx, std::span<const std::string> texts, std::span<const std::string> second,
                                        TextReport* report) const {
   std::vector<Encoding> out(texts.size());
-  std::atomic<std::int64_t> invalid{0}, truncated{0};
+  std::atomic<std::int64_t> invalid{0}, truncated{0}, unknown{0};
   parallel_for(ctx.threads(), static_cast<std::int64_t>(texts.size()), 16, [&](std::int64_t begin, std::int64_t end) {
-    std::int64_t replaced = 0, shortened = 0;
+    std::int64_t replaced = 0, shortened = 0, strange = 0;
     const auto repaired = [&](const std::string& text) { return is_valid_utf8(text) ? text : sanitize_utf8(text, replaced); };
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const std::string first = repaired(texts[i]);
@@ -70,14 +88,16 @@ std::vector<Encoding> TextReader::read(Context& ctx, std::span<const std::string
         out[i] = tokenizer_->tokenize_pair(first, repaired(second[i]));
         shortened += longest_ > 0 && std::ssize(out[i].ids) > longest_ && cut(out[i], tokenizer_->encode(first).size()) ? 1 : 0;
       }
+      strange += mostly_unknown(*tokenizer_, own_ids(out[i])) ? 1 : 0;
       fill(out[i]);
     }
-    invalid += replaced, truncated += shortened;
+    invalid += replaced, truncated += shortened, unknown += strange;
   });
   if (report != nullptr) {
     report->texts += static_cast<std::int64_t>(texts.size());
     report->invalid_utf8 += invalid;
     report->truncated += truncated;
+    report->unknown += unknown;
   }
   return out;
 }

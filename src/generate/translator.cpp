@@ -6,9 +6,10 @@
 #include <atomic>
 #include <ostream>
 
-#include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
+#include "transformer/generate/text_report.h"
 #include "transformer/models/seq2seq.h"
 #include "transformer/text/utf8.h"
 
@@ -26,14 +27,21 @@ std::string_view beginning_of(std::string_view text, std::size_t bytes) {
   return text.substr(0, end);
 }
 
-// "0-1 1-0": for each target token the source token that it attends to most.
-std::string pairs_of(const Hypothesis& h) {
-  std::string out;
-  for (std::size_t i = 0; i < h.ids.size(); ++i) {
-    const auto& row = h.alignment[i];
-    out += fmt::format("{}{}-{}", i == 0 ? "" : " ", std::max_element(row.begin(), row.end()) - row.begin(), i);
+// "▁a ▁cat </s> ||| ▁eine ▁Katze ||| 0-0 1-1": the tokens of both sides, and for each of the target the one of the source that it
+// attends to most.
+std::string alignment_of(const Translation& t, const TokenizerPair& tokenizers) {
+  const auto pieces = [](const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+    std::vector<std::string> out;
+    for (const std::int32_t id : ids) out.push_back(id >= 0 && id < tokenizer.size() ? tokenizer.piece(id) : std::to_string(id));
+    return fmt::format("{}", fmt::join(out, " "));
+  };
+  std::vector<std::string> pairs;
+  for (std::size_t i = 0; i < t.hypothesis.ids.size(); ++i) {
+    const auto& row = t.hypothesis.alignment[i];
+    pairs.push_back(fmt::format("{}-{}", std::max_element(row.begin(), row.end()) - row.begin(), i));
   }
-  return out;
+  return fmt::format(" ||| {} ||| {} ||| {}", pieces(*tokenizers.source, t.source), pieces(*tokenizers.target, t.hypothesis.ids),
+                     fmt::join(pairs, " "));
 }
 
 }  // namespace
@@ -42,6 +50,8 @@ std::string TranslationReport::summary() const {
   std::vector<std::string> parts;
   if (invalid_utf8 > 0) parts.push_back(fmt::format("{} sequences of bytes that are not UTF-8 became U+FFFD", invalid_utf8));
   if (truncated > 0) parts.push_back(fmt::format("of {} lines longer than the model takes only the beginning was translated", truncated));
+  if (unknown > 0)
+    parts.push_back(fmt::format("of {} lines most tokens are unknown to the model: was it trained on another language?", unknown));
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -122,15 +132,18 @@ std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx,
     report->empty += static_cast<std::int64_t>(texts.size() - places.size());
     report->invalid_utf8 += invalid;
     report->truncated += truncated;
+    for (const auto& ids : sources) report->unknown += mostly_unknown(*tokenizers_.source, ids) ? 1 : 0;
   }
   auto found = search(ctx, view, sources, options);
   std::vector<std::vector<Translation>> results(texts.size(), std::vector<Translation>(1));
   for (std::size_t i = 0; i < places.size(); ++i) {
     auto& translations = results[places[i]];
+    std::vector<std::int32_t> read = std::move(sources[i]);
+    if (source_eos_ >= 0) read.push_back(source_eos_);
     translations.clear();
     for (Hypothesis& h : found[i]) {
       std::string text = tokenizers_.target->decode(h.ids);
-      translations.push_back({std::move(text), std::move(h)});
+      translations.push_back({std::move(text), std::move(h), read});
     }
   }
   return results;
@@ -148,7 +161,7 @@ std::string Translator::translate(Context& ctx, const std::string& text, const S
 
 TranslationReport Translator::translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options,
                                               const LineOptions& lines, const std::function<bool()>& ready) const {
-  if (lines.chunk_lines < 1) fail("translate", "chunk_lines is {}: expected 1 or more", lines.chunk_lines);
+  if (lines.chunk_lines < 1) wrong_setting("translate", "chunk_lines", "is {}: expected 1 or more", lines.chunk_lines);
   TranslationReport report;
   std::vector<std::string> chunk;
   for (bool more = true; more;) {
@@ -164,13 +177,13 @@ TranslationReport Translator::translate_lines(Context& ctx, const LineSource& ne
     const std::int64_t first = report.lines;
     const auto results = translate_n_best(ctx, chunk, options, &report);
     for (std::size_t i = 0; i < results.size(); ++i) {
-      for (const auto& [text, h] : results[i]) {
-        std::string shown = text;
+      for (const Translation& t : results[i]) {
+        std::string shown = t.text;
         std::replace_if(
             shown.begin(), shown.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');  // a line stays a line
         if (options.n_best > 1) shown.insert(0, fmt::format("{} ||| ", first + static_cast<std::int64_t>(i)));
-        if (options.n_best > 1 || lines.scores) shown += fmt::format(" ||| {:.6g}", h.score);
-        if (options.alignment) shown += " ||| " + pairs_of(h);
+        if (options.n_best > 1 || lines.scores) shown += fmt::format(" ||| {:.6g}", t.hypothesis.score);
+        if (options.alignment) shown += alignment_of(t, tokenizers_);
         out << shown << '\n';
       }
     }

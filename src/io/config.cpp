@@ -9,28 +9,38 @@
 namespace transformer {
 namespace {
 
-// Insertions, deletions and replacements that turn a into b.
+// Insertions, deletions, replacements and exchanges of two neighbours that turn a into b.
 std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
+  std::vector<std::size_t> before(b.size() + 1), row(b.size() + 1), next(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
+    next[0] = i;
     for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+      next[j] = std::min({row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) next[j] = std::min(next[j], before[j - 2] + 1);
     }
+    before = std::exchange(row, std::exchange(next, before));
   }
   return row.back();
+}
+
+// A slip of the pen: a third of the letters at most, or the beginning or the end left out.
+bool is_near(std::string_view a, std::string_view b, std::size_t edits) {
+  if (edits <= std::max<std::size_t>(1, std::max(a.size(), b.size()) / 3)) return true;
+  if (a.size() > b.size()) std::swap(a, b);
+  return a.size() >= 3 && (b.starts_with(a) || b.ends_with(a));
 }
 
 }  // namespace
 
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& known) {
   constexpr std::size_t longest = 100;  // what is longer is no slip of the pen, and long to compare
+  const auto bare = [](std::string_view name) { return name.substr(std::min(name.size(), name.find_first_not_of('-'))); };
   const std::string* nearest = nullptr;
   for (std::size_t fewest = longest; const std::string& name : known) {
     if (given.size() > longest || name.size() > longest) continue;
-    if (const std::size_t n = edits(given, name); n < fewest) fewest = n, nearest = &name;
+    if (const std::size_t n = edits(bare(given), bare(name)); n < fewest && is_near(bare(given), bare(name), n))
+      fewest = n, nearest = &name;
   }
   return nearest == nullptr ? "" : fmt::format("; did you mean '{}'?", *nearest);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// What a verb writes as it is made, line by line: standard output, or a file that takes its name when it is complete (AtomicFile).
+// What a verb writes as it is made, line by line: standard output, or a file that takes its name when it is complete (AtomicFile);
+// one whose name ends in .gz is compressed.
 //
 //   OutputFile out(path);       // "" and "-": standard output
 //   out.stream() << line;       // Error names the file when it cannot be written

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "io/atomic_file.h"
+#include "io/read_file.h"
+#include "models/files_beside.h"
 #include "transformer/io/json.h"
 #include "transformer/ops/shape.h"
 
@@ -26,6 +29,19 @@ nlohmann::json with_dtype(nlohmann::json config, DType dtype) {
   return config;
 }
 
+void copy_files(const Model::Origin& from, const std::filesystem::path& to) {
+  std::error_code ignored;
+  if (from.files.empty() || std::filesystem::equivalent(from.folder, to, ignored)) return;
+  for (const std::string& name : from.files) {
+    if (!std::filesystem::exists(from.folder / name))
+      fail((from.folder / name).string(), "was there when the model was loaded and is gone: it cannot be copied to {}", to.string());
+    std::filesystem::create_directories((to / name).parent_path(), ignored);
+    AtomicFile file(to / name);
+    file.write(read_file(from.folder / name));
+    file.commit();
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const LoadOptions& options) {
@@ -44,6 +60,7 @@ std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& fol
   const Checkpoint files(folder);
   model->adapt(files);
   load(ctx, model->bindings(), files, rules);
+  model->origin_ = {std::filesystem::absolute(folder), files_beside(folder)};
   return model;
 }
 
@@ -59,6 +76,7 @@ void save_model(Context& ctx, Model& model, const std::filesystem::path& folder,
     tensors.emplace_back(b.theirs, cast(ctx, b.to_theirs(ctx, b.ours.parameter->tensor), b.stored.value_or(dtype)));
   }
   save_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
+  if (options.files) copy_files(model.origin(), folder);
   write_json(folder / config_file, with_dtype(model.config(), dtype));
 }
 

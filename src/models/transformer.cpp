@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "nn/check_sizes.h"
+
 namespace transformer {
 
 StackConfig TransformerConfig::stack(bool decoder) const {
@@ -34,6 +36,18 @@ EmbeddedStackConfig TransformerConfig::embedded(bool decoder) const {
 }
 
 EncoderDecoderConfig TransformerConfig::encoder_decoder() const {
+  constexpr const char* where = "transformer";
+  check_width(where, d_model, num_heads, positions == PositionKind::rotary);
+  if (positions == PositionKind::sinusoidal && d_model % 2 != 0)
+    wrong_setting(where, "d_model", "is {}: sinusoidal positions need an even one", d_model);
+  check_at_least(where, "num_kv_heads", num_kv_heads, 0);
+  if (num_kv_heads > 0 && num_heads % num_kv_heads != 0)
+    wrong_setting(where, "num_kv_heads", "is {}: expected a divisor of num_heads, {}", num_kv_heads, num_heads);
+  check_at_least(where, "num_layers", num_layers, 0);
+  check_at_least(where, "d_ff", d_ff, 1);
+  check_at_least(where, "max_len", max_len, 1);
+  for (const auto& [key, value] : {std::pair{"dropout", dropout}, {"attention_dropout", attention_dropout}, {"ffn_dropout", ffn_dropout}})
+    if (!(value >= 0.0F && value < 1.0F)) wrong_setting(where, key, "is {}: expected a value in [0, 1)", value);
   return {.encoder = embedded(false),
           .decoder = embedded(true),
           .output_vocabulary = tie_output ? 0 : tgt_vocab_size,

@@ -9,6 +9,8 @@
 #include <numeric>
 
 #include "core/hash.h"
+#include "text/columns.h"
+#include "transformer/core/setting_error.h"
 
 namespace transformer {
 namespace {
@@ -71,8 +73,8 @@ Parts split_rows(const SeriesTable& table, const SplitConfig& config) {
     // What rounding leaves over is validation, or training where there is none.
     return shares[1] > 0.0 ? parts_at(train, rows - test, rows) : parts_at(rows - test, rows - test, rows);
   }
-  if (!config.split.empty()) fail("split", "the split is given twice: as '{}' and by dates", config.split);
-  if (config.valid_from.empty()) fail("split", "test_from is given without valid_from, the date at which training ends");
+  if (!config.split.empty()) wrong_setting("split", "", "the split is given twice: as `split`, '{}', and by dates", config.split);
+  if (config.valid_from.empty()) wrong_setting("split", "test_from", "is given without valid_from, the date at which training ends");
   if (table.dates.empty()) fail(table.name, "has no dates to split it by: give shares (--split 0.7,0.1,0.2)");
   const std::int64_t validation = row_of(table, config.valid_from, "valid_from");
   const std::int64_t test = config.test_from.empty() ? rows : row_of(table, config.test_from, "test_from");
@@ -160,7 +162,7 @@ std::uint64_t SeriesWindows::fingerprint() const {
 
 void check_windows(const SeriesTable& table, const Parts& parts, const WindowSizes& sizes, const std::string& instead) {
   const auto [context, horizon] = sizes;
-  if (context < 1 || horizon < 1) fail("windows", "context is {} and horizon {}: expected 1 or more", context, horizon);
+  if (context < 1 || horizon < 1) wrong_setting("windows", "context", "is {} and `horizon` {}: expected 1 or more", context, horizon);
   // Not context + horizon, which may be beyond what an integer holds.
   if (context > table.rows() || horizon > table.rows() - context || horizon > parts.train.size() - context)
     fail(table.name, "has {} rows{}, but a window takes {}: a context of {} and a horizon of {}; give a longer series, or {}", table.rows(),
@@ -250,10 +252,12 @@ std::string describe(const ForecastErrors& errors, std::string_view what) {
     out += fmt::format(
         "{} quantiles: pinball loss {:.4f} (scaled), {:.5g} (original units); from {:.10g} to {:.10g} %: {:.2f} % of the values\n",
         quantiles.size(), scaled.pinball, original.pinball, 100.0 * quantiles.front(), 100.0 * quantiles.back(), 100.0 * scaled.coverage);
+  int widest = 0;
+  for (const std::int64_t c : errors.targets()) widest = std::max(widest, columns_of(errors.channels()[static_cast<std::size_t>(c)]));
   for (const std::int64_t c : errors.targets()) {
     const ForecastErrors::Means s = errors.scaled(c), o = errors.original(c);
-    out += fmt::format("  {}: MSE {:.4f}, MAE {:.4f} (scaled); MSE {:.5g}, MAE {:.5g}", errors.channels()[static_cast<std::size_t>(c)],
-                       s.mse, s.mae, o.mse, o.mae);
+    out += fmt::format("  {} MSE {:.4f}, MAE {:.4f} (scaled); MSE {:.5g}, MAE {:.5g}",
+                       padded(errors.channels()[static_cast<std::size_t>(c)] + ":", widest + 1), s.mse, s.mae, o.mse, o.mae);
     if (!quantiles.empty()) out += fmt::format("; pinball {:.4f} (scaled), covers {:.2f} %", s.pinball, 100.0 * s.coverage);
     out += '\n';
   }

@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "text/score.h"
-#include "transformer/core/error.h"
+#include "transformer/core/setting_error.h"
 
 namespace transformer {
 namespace {
@@ -37,7 +37,7 @@ double smooth_value_of(const BleuOptions& options) {
 
 void check_options(const BleuOptions& options) {
   const double value = smooth_value_of(options);
-  if (!(value >= 0.0 && std::isfinite(value))) fail("bleu", "smooth_value is {}: expected 0 or more", value);
+  if (!(value >= 0.0 && std::isfinite(value))) wrong_setting("bleu", "smooth_value", "is {}: expected 0 or more", value);
 }
 
 // Adds one segment's lengths, matches and totals.

@@ -7,7 +7,7 @@
 
 #include "text/score.h"
 #include "text/unicode.h"
-#include "transformer/core/error.h"
+#include "transformer/core/setting_error.h"
 
 namespace transformer {
 namespace {
@@ -86,8 +86,9 @@ Statistics best_match(const std::vector<Ngrams>& hypothesis, const std::vector<s
 
 void check_options(const ChrfOptions& options) {
   if (options.char_order < 0 || options.word_order < 0 || options.char_order + options.word_order < 1)
-    fail("chrf", "char_order is {} and word_order {}: expected 0 or more, and not both 0", options.char_order, options.word_order);
-  if (options.beta < 1) fail("chrf", "beta is {}: expected 1 or more", options.beta);
+    wrong_setting("chrf", "char_order", "is {} and word_order {}: expected 0 or more, and not both 0", options.char_order,
+                  options.word_order);
+  if (options.beta < 1) wrong_setting("chrf", "beta", "is {}: expected 1 or more", options.beta);
 }
 
 }  // namespace

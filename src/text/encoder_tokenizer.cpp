@@ -7,6 +7,7 @@
 #include "text/characters.h"
 #include "text/normalizers.h"
 #include "text/tokenizer_parts.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/text/utf8.h"
 
 namespace transformer {
@@ -119,7 +120,7 @@ json frame() {
 
 TokenizerPtr train_encoder_tokenizer(const LineSource& lines, const EncoderVocabulary& options) {
   if (options.vocab_size <= std::ssize(specials))
-    fail(where, "vocab_size is {}: expected more than the {} special tokens", options.vocab_size, specials.size());
+    wrong_setting(where, "vocab_size", "is {}: expected more than the {} special tokens", options.vocab_size, specials.size());
   const bool words = options.subwords == EncoderPieces::whitespace, characters = options.subwords == EncoderPieces::characters;
   json added = json::array();
   for (std::size_t id = 0; id < specials.size(); ++id) added.push_back(special_part(specials[id], static_cast<std::int64_t>(id)));

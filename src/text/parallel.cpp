@@ -5,6 +5,7 @@
 
 #include "core/hash.h"
 #include "transformer/core/parallel.h"
+#include "transformer/core/setting_error.h"
 
 namespace transformer {
 namespace {
@@ -111,9 +112,9 @@ void PairDataset::add(std::span<const std::int32_t> source, std::span<const std:
 
 PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_tokenizer, const Tokenizer& target_tokenizer,
                               const PairFilter& filter, PairReport& report, int threads, const std::optional<PairTokens>& tokens) {
-  if (filter.max_length < 0) fail(where, "max_length is {}, must not be negative", filter.max_length);
+  if (filter.max_length < 0) wrong_setting(where, "max_length", "is {}, must not be negative", filter.max_length);
   if (filter.max_ratio != 0.0 && !(filter.max_ratio >= 1.0))
-    fail(where, "max_ratio is {}, must be 0 (any) or at least 1", filter.max_ratio);
+    wrong_setting(where, "max_ratio", "is {}, must be 0 (any) or at least 1", filter.max_ratio);
   if (threads <= 0) threads = hardware_threads();
   PairDataset data(tokens ? *tokens : pair_tokens(source_tokenizer, target_tokenizer.special_tokens()));
   report = {};

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "transformer/core/setting_error.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/text/parallel.h"
 
@@ -36,7 +37,7 @@ void sort_buckets(std::vector<Pair>& order, std::int64_t max_tokens) {
 // name: of what has those lengths, "pair" or "text".
 std::vector<std::vector<std::int64_t>> plan(std::vector<Pair> order, std::string_view name, std::int64_t max_tokens, std::uint64_t seed,
                                             std::int64_t epoch) {
-  if (max_tokens < 1) fail(where, "max_tokens is {}, must be at least 1", max_tokens);
+  if (max_tokens < 1) wrong_setting(where, "max_tokens", "is {}, must be at least 1", max_tokens);
   if (epoch < 0 || epoch > 0xFFFFFFFF) fail(where, "there is no epoch {}", epoch);
   shuffle(order, epoch_stream(seed, epoch));
   sort_buckets(order, max_tokens);

@@ -10,6 +10,7 @@
 #include "io/read_file.h"
 #include "text/kinds.h"
 #include "transformer/core/random.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/text/utf8.h"
 
 namespace transformer {
@@ -251,17 +252,17 @@ bool has_text(std::span<std::string> lines, const SentencePieceOptions& options)
 // others: tokens of the user's vocabulary that are not SentencePiece's. Errors speak of the user's.
 void check(const SentencePieceOptions& options, std::int64_t others) {
   const auto in_range = [](std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high) {
-    if (value < low || value > high) fail(where, "{} is {}, must be between {} and {}", name, value, low, high);
+    if (value < low || value > high) wrong_setting(where, name, "is {}, must be between {} and {}", value, low, high);
   };
   in_range("vocab_size", options.vocab_size, (options.byte_fallback ? 256 + 5 : 5) + others, 10'000'000);
   in_range("seed_pieces", options.seed_pieces, 1, 100'000'000);
   in_range("max_sentences", options.max_sentences, 1, 1'000'000'000);
   if (!(options.character_coverage >= 0.98 && options.character_coverage <= 1.0))
-    fail(where, "character_coverage is {}, must be between 0.98 and 1", options.character_coverage);
+    wrong_setting(where, "character_coverage", "is {}, must be between 0.98 and 1", options.character_coverage);
   constexpr std::array<std::string_view, 5> known = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
   if (std::find(known.begin(), known.end(), options.normalization) == known.end())
-    fail(where, "normalization '{}' is none of {}{}", options.normalization, listed(known),
-         did_you_mean(options.normalization, {known.begin(), known.end()}));
+    wrong_setting(where, "normalization", "is '{}', none of {}{}", options.normalization, listed(known),
+                  did_you_mean(options.normalization, {known.begin(), known.end()}));
 }
 
 // The number in text that follows `before`, or 0.
@@ -275,10 +276,10 @@ std::int64_t number_after(std::string_view text, std::string_view before) {
 [[noreturn]] void fail_training(const SentencePieceOptions& options, std::int64_t others, const Status& status) {
   const std::string words = words_of(status);
   if (const std::int64_t most = number_after(words, "value <= "); most > 0)
-    fail(where, "vocab_size {} is more than this text can give: at most {}", options.vocab_size, most + others);
+    wrong_setting(where, "vocab_size", "is {}, more than this text can give: at most {}", options.vocab_size, most + others);
   if (const std::int64_t least = number_after(words, " vs "); least > 0)
-    fail(where, "vocab_size {} is too small for the characters of this text: at least {}, or a lower character_coverage",
-         options.vocab_size, least + others);
+    wrong_setting(where, "vocab_size", "is {}, too small for the characters of this text: at least {}, or a lower character_coverage",
+                  options.vocab_size, least + others);
   fail(where, "cannot train: {}", words);
 }
 

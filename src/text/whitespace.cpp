@@ -4,6 +4,7 @@
 #include "io/atomic_file.h"
 #include "text/kinds.h"
 #include "text/word_map.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/text/utf8.h"
 
 namespace transformer {
@@ -90,9 +91,9 @@ class WhitespaceTokenizer final : public Tokenizer {
 TokenizerPtr build_whitespace(const LineSource& lines, const WhitespaceOptions& options) {
   constexpr std::string_view where = "whitespace tokenizer";
   const auto specials = static_cast<std::int64_t>(whitespace_specials.size());
-  if (options.min_count < 1) fail(where, "min_count is {}, must be at least 1", options.min_count);
+  if (options.min_count < 1) wrong_setting(where, "min_count", "is {}, must be at least 1", options.min_count);
   if (options.max_size != 0 && options.max_size <= specials)
-    fail(where, "max_size is {}, must be more than the {} special tokens (or 0: no limit)", options.max_size, specials);
+    wrong_setting(where, "max_size", "is {}, must be more than the {} special tokens (or 0: no limit)", options.max_size, specials);
 
   WordMap<std::size_t> places;  // in `seen`, which is in the order of first appearance
   std::vector<std::pair<std::string, std::int64_t>> seen;

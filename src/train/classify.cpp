@@ -14,6 +14,7 @@
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/labelled_rows.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/reduce.h"
 #include "transformer/ops/shape.h"
@@ -42,17 +43,18 @@ std::vector<float> class_weights(const std::string& setting, const std::vector<s
       double value = 0.0;
       const auto [stop, error] = std::from_chars(setting.data() + begin, setting.data() + end, value);
       if (error != std::errc() || stop != setting.data() + end || !(value >= 0.0) || !(value <= 1e6))
-        fail(where, "class_weights is '{}': expected none, balanced, or a number for each class: 1,5,2", setting);
+        wrong_setting(where, "class_weights", "is '{}': expected none, balanced, or a number for each class: 1,5,2", setting);
       weights.push_back(value);
       begin = end + 1;
     }
     if (weights.size() != classes.size())
-      fail(where, "class_weights has {} numbers, but there are {} classes: {}", weights.size(), classes.size(), fmt::join(classes, ", "));
+      wrong_setting(where, "class_weights", "has {} numbers, but there are {} classes: {}", weights.size(), classes.size(),
+                    fmt::join(classes, ", "));
   }
   double sum = 0.0, count = 0.0;
   for (std::size_t c = 0; c < weights.size(); ++c)
     sum += weights[c] * static_cast<double>(samples[c]), count += static_cast<double>(samples[c]);
-  if (!(sum > 0.0)) fail(where, "class_weights is '{}': all texts would count for nothing", setting);
+  if (!(sum > 0.0)) wrong_setting(where, "class_weights", "is '{}': all texts would count for nothing", setting);
   std::vector<float> out;
   for (const double w : weights) out.push_back(static_cast<float>(w * count / sum));
   return out;
@@ -178,7 +180,7 @@ struct ClassifyFiles {
     head = training.head(config.problem_type == ProblemType::by_labels ? training.problem() : config.problem_type);
   }
   static void check(const ClassifyConfig& config) {
-    if (config.data.empty()) fail(where, "data is missing: expected a file with texts and their classes");
+    if (config.data.empty()) wrong_setting(where, "data", "is missing: expected a file with texts and their classes");
     for (const std::string& path : {config.valid, config.test})
       if (!path.empty() && path != "-") LabelledReader(path, config.columns);  // what is wrong is known before the large one is read
   }
@@ -253,7 +255,7 @@ void ClassifyTask::read(const ClassifyFiles& files) {
   samples_.assign(classes().size(), 0);
   for (const std::int32_t label : training_.labels.all()) ++samples_[static_cast<std::size_t>(label)];
   if (config_.class_weights != "none" && problem() != ProblemType::single_label)
-    fail(where, "class_weights is '{}': weights are for texts with one class each", config_.class_weights);
+    wrong_setting(where, "class_weights", "is '{}': weights are for texts with one class each", config_.class_weights);
   weights_ = class_weights(config_.class_weights, classes(), samples_);
   static_cast<void>(plan_epoch(training_.tokens, config_.max_tokens, 0, 0));  // says when a text is too long for a batch
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "text/columns.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
@@ -12,16 +13,6 @@ namespace {
 constexpr std::int64_t most_shown = 20, most_written = 1000;
 
 double share(std::int64_t part, std::int64_t whole) { return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole); }
-
-// Characters, not bytes.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-std::string padded(const std::string& text, std::size_t to, bool left = false) {
-  const std::string space(to - std::min(to, width(text)), ' ');
-  return left ? space + text : text + space;
-}
 
 }  // namespace
 
@@ -65,21 +56,21 @@ Metrics ConfusionMatrix::metrics() const { return {{"accuracy", accuracy()}, {"m
 
 std::string ConfusionMatrix::table(const std::string& what) const {
   const auto classes = std::ssize(names_);
-  std::size_t widest = 5;
-  for (const std::string& name : names_) widest = std::max(widest, width(name));
+  int widest = 5;
+  for (const std::string& name : names_) widest = std::max(widest, columns_of(name));
   std::string out = fmt::format("{} {}, accuracy {:.2f} %, macro-F1 {:.2f} %\n\n", total_, what, 100.0 * accuracy(), 100.0 * macro_f1());
   out += fmt::format("{}  precision  recall      F1  {:>7}\n", padded("class", widest), what);
   for (std::int64_t c = 0; c < classes; ++c)
     out += fmt::format("{}  {:9.2f} {:7.2f} {:7.2f}  {:7}\n", padded(names_[index(c)], widest), 100.0 * precision(c), 100.0 * recall(c),
                        100.0 * f1(c), samples(c));
   if (classes > most_shown) return out;
-  out += fmt::format("\n{}  what it was taken for\n{}", padded("class", widest), std::string(widest, ' '));
+  out += fmt::format("\n{}  what it was taken for\n{}", padded("class", widest), padded("", widest));
   for (const std::string& name : names_) out += "  " + padded(name, 6, true);
   out += "\n";
   for (std::int64_t truth = 0; truth < classes; ++truth) {
     out += padded(names_[index(truth)], widest);
     for (std::int64_t c = 0; c < classes; ++c)
-      out += "  " + padded(std::to_string(count(truth, c)), std::max<std::size_t>(6, width(names_[index(c)])), true);
+      out += "  " + padded(std::to_string(count(truth, c)), std::max(6, columns_of(names_[index(c)])), true);
     out += "\n";
   }
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generate/text_reader.h"
+#include "nn/check_sizes.h"
 #include "train/probability.h"
 #include "transformer/io/json.h"
 #include "transformer/text/tokenizer_pair.h"
@@ -23,8 +24,8 @@ std::string class_prefix(const std::string& model_type) {
 void check(const EncoderConfig& c) {
   for (const auto& [name, value] :
        {std::pair{"d_model", c.d_model}, {"num_heads", c.num_heads}, {"num_layers", c.num_layers}, {"d_ff", c.d_ff}})
-    if (value < 1) fail("train", "{} is {}: expected 1 or more", name, value);
-  if (c.d_model % c.num_heads != 0) fail("train", "d_model {} is not divided by num_heads {}", c.d_model, c.num_heads);
+    if (value < 1) wrong_setting("train", name, "is {}: expected 1 or more", value);
+  check_width("train", c.d_model, c.num_heads);
 }
 
 // Dropouts under the names of the family.
@@ -98,7 +99,7 @@ void EncoderTask::make_tokenizer(const EncoderConfig& config, const EncoderVocab
 }
 
 void EncoderTask::set_longest(std::int64_t max_length) {
-  if (max_length < 3) fail(name(), "max_length is {}: expected 3 or more tokens", max_length);
+  if (max_length < 3) wrong_setting(name(), "max_length", "is {}: expected 3 or more tokens", max_length);
   const std::int64_t most = longest_text(model());
   longest_ = most > 0 ? std::min(most, max_length) : max_length;
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 
+#include "nn/check_sizes.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
 #include "transformer/core/shuffle.h"
@@ -111,12 +112,11 @@ json patchtst_config(const ForecastModelConfig& c, std::int64_t channels) {
                                     {"num_heads", c.num_heads},
                                     {"num_layers", c.num_layers},
                                     {"d_ff", c.d_ff}})
-    if (value < 1) fail("train forecast", "{} is {}: expected 1 or more", name, value);
+    if (value < 1) wrong_setting("train forecast", name, "is {}: expected 1 or more", value);
   if (c.patch_length >= c.context)
-    fail("train forecast", "patch_length is {} and context {}: patches must be shorter than what they are cut from", c.patch_length,
-         c.context);
-  if (c.d_model % c.num_heads != 0)
-    fail("train forecast", "d_model is {} and num_heads {}: the width must be a multiple of the heads", c.d_model, c.num_heads);
+    wrong_setting("train forecast", "patch_length", "is {} and `context` {}: patches must be shorter than what they are cut from",
+                  c.patch_length, c.context);
+  check_width("train forecast", c.d_model, c.num_heads);
   json out{{"model_type", "patchtst"},
            {"architectures", {"PatchTSTForPrediction"}},
            {"num_input_channels", channels},
@@ -186,9 +186,9 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
 }
 
 void ForecastTask::read() {
-  if (config_.batch_size < 0) fail(name(), "batch_size is {}: expected 0 or more", config_.batch_size);
+  if (config_.batch_size < 0) wrong_setting(name(), "batch_size", "is {}: expected 0 or more", config_.batch_size);
   if (config_.csv.empty() == (config_.toy == ToySeries::none))
-    fail(name(), "the series is missing or given twice: give csv, a file, or toy");
+    wrong_setting(name(), "", "the series is missing or given twice: give `csv`, a file, or `toy`");
   table_ = config_.csv.empty() ? toy_prices() : read_csv(config_.csv, config_.table);
   parts_ = split_rows(table_, config_.split);
   notes_ = {.channels = table_.channels,

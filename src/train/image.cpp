@@ -9,6 +9,7 @@
 #include "train/image_model.h"
 #include "train/starting_folder.h"
 #include "transformer/autograd/autograd.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/io/json.h"
 #include "transformer/models/purpose.h"
@@ -32,7 +33,7 @@ void check_settings(const ImageSettings& settings) {
   const ImageConfig& c = settings.images;
   check(settings.augmentation);
   auto in = [](const char* name, double value, double least, double most) {
-    if (!(value >= least && value <= most)) fail(where, "{} is {}: expected {} to {}", name, value, least, most);
+    if (!(value >= least && value <= most)) wrong_setting(where, name, "is {}: expected {} to {}", value, least, most);
   };
   in("batch_size", static_cast<double>(c.batch_size), 0, 1 << 20);
   in("eval_batch_size", static_cast<double>(c.eval_batch_size), 1, 1 << 20);
@@ -41,7 +42,7 @@ void check_settings(const ImageSettings& settings) {
   in("mixup", c.mixup, 0.0, 4.0);
   in("cutmix", c.cutmix, 0.0, 4.0);
   if (c.mean.size() != c.std.size())
-    fail(where, "mean has {} numbers, std {}: expected both for each channel", c.mean.size(), c.std.size());
+    wrong_setting(where, "mean", "has {} numbers, `std` {}: expected both for each channel", c.mean.size(), c.std.size());
   for (const float s : c.std) in("std", s, 1e-6, 1e6);
 }
 
@@ -132,7 +133,7 @@ ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageMod
     : ModelTask(ctx, where), settings_(settings) {
   check_settings(settings_);
   if (!settings_.images.teacher.empty() && model.arch != ImageArch::deit)
-    fail(where, "a teacher is given, but the arch is vit: deit learns from one");
+    wrong_setting(where, "teacher", "is given, but `arch` is vit: deit learns from one");
   check_fresh(resumed);
   dataset_ = open_images(settings_.source, ImageSplit::train);
   const ImageDataset::Extent images = dataset_->extent();
@@ -140,7 +141,8 @@ ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageMod
   const std::int64_t height = m.image_size > 0 ? m.image_size : images.height, width = m.image_size > 0 ? m.image_size : images.width;
   const std::vector<float> unknown(static_cast<std::size_t>(m.channels), 0.5F);
   if (!settings_.images.mean.empty() && std::ssize(settings_.images.mean) != m.channels)
-    fail(where, "mean and std have {} numbers: expected one for each of {} channels", settings_.images.mean.size(), m.channels);
+    wrong_setting(where, "mean", "and `std` have {} numbers: expected one for each of {} channels", settings_.images.mean.size(),
+                  m.channels);
   const json config = image_model_json(m, height, width, dataset_->classes(), !settings_.images.teacher.empty());
   static_cast<void>(make_model(config));  // says what is wrong with the settings before images are read
   read(ImageProcessor({.resize = ImageProcessorConfig::Size{height, width}, .mean = unknown, .deviation = unknown}));
@@ -153,7 +155,7 @@ ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageFin
     : ModelTask(ctx, where), settings_(settings) {
   check_settings(settings_);
   if (!settings_.images.mean.empty())
-    fail(where, "mean and std are given, but a model that is trained further keeps its own: leave them out");
+    wrong_setting(where, "mean", "and `std` are given, but a model that is trained further keeps its own: leave them out");
   dataset_ = open_images(settings_.source, ImageSplit::train);
   const bool teacher = !settings_.images.teacher.empty();
   open_model(
@@ -179,7 +181,7 @@ void ImageTask::read(const ImageProcessor& shape) {
   const bool wanted = c.valid == ImageValidation::automatic;
   auto valid = wanted ? open_images(settings_.source, ImageSplit::valid) : nullptr;
   auto test = open_images(settings_.source, ImageSplit::test);
-  if (c.valid == ImageValidation::test && test == nullptr) fail(where, "valid is test, but there are no test images");
+  if (c.valid == ImageValidation::test && test == nullptr) wrong_setting(where, "valid", "is test, but there are no test images");
   ImageSetOptions options{.skip_broken = c.skip_broken, .threads = context().threads(), .classes = classes_};
   auto all = [&](std::shared_ptr<const ImageDataset> data) {
     Part part{.set = std::make_shared<const ImageSet>(std::move(data), shape, options)};

@@ -1,4 +1,5 @@
 #include "train/image_model.h"
+#include "nn/check_sizes.h"
 
 #include "transformer/models/settings.h"
 
@@ -20,7 +21,7 @@ json labels_json(const std::vector<std::string>& classes) {
 }
 
 void check_range(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most) fail(where, "{} is {}: expected {} to {}", name, value, least, most);
+  if (value < least || value > most) wrong_setting(where, name, "is {}: expected {} to {}", value, least, most);
 }
 
 }  // namespace
@@ -33,8 +34,8 @@ ImageModelConfig resolved(ImageModelConfig m, const ImageDataset::Extent& images
   check_range("num_layers", m.num_layers, 1, 2000);
   check_range("d_ff", m.d_ff, 0, 1 << 22);
   if (m.channels == 0) m.channels = images.channels == 0 ? 3 : images.channels;
-  if (m.channels != 1 && m.channels != 3) fail(where, "channels is {}: expected 1 (grey) or 3 (colours)", m.channels);
-  if (m.d_model % m.num_heads != 0) fail(where, "d_model {} is not divisible by num_heads {}", m.d_model, m.num_heads);
+  if (m.channels != 1 && m.channels != 3) wrong_setting(where, "channels", "is {}: expected 1 (grey) or 3 (colours)", m.channels);
+  check_width(where, m.d_model, m.num_heads);
   if (m.d_ff == 0) m.d_ff = 4 * m.d_model;
   if (m.image_size == 0 && images.height == 0) m.image_size = 224;
   const std::int64_t height = m.image_size > 0 ? m.image_size : images.height, width = m.image_size > 0 ? m.image_size : images.width;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "nn/check_sizes.h"
 #include "train/batch_size.h"
 #include "train/language_text.h"
 #include "train/probability.h"
@@ -29,15 +30,17 @@ std::optional<VocabularyKind> kind_of(const std::string& vocab) {
 // What can be wrong with the settings alone.
 void check(const LanguageConfig& c) {
   auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
-    if (value < least) fail(where, "{} is {}: expected {} or more", name, value, least);
+    if (value < least) wrong_setting(where, name, "is {}: expected {} or more", value, least);
   };
   at_least("context", c.context, 1);
   at_least("batch_size", c.batch_size, 0);
   if (c.context > (std::int64_t{1} << 30) / std::max<std::int64_t>(c.batch_size, 1))
-    fail(where, "a batch of {} windows of {} tokens is too large", c.batch_size, c.context);
-  if (!(c.valid_split >= 0.0 && c.valid_split < 1.0)) fail(where, "valid_split is {}: expected a share in [0, 1)", c.valid_split);
-  if (c.text.empty() == c.bin.empty()) fail(where, "give the training data either as text or as a file of tokens (bin)");
-  if (!c.valid_text.empty() && !c.valid_bin.empty()) fail(where, "the validation data are given twice: as text and as a file of tokens");
+    wrong_setting(where, "batch_size", "is {} and `context` {}: such a batch is too large", c.batch_size, c.context);
+  if (!(c.valid_split >= 0.0 && c.valid_split < 1.0))
+    wrong_setting(where, "valid_split", "is {}: expected a share in [0, 1)", c.valid_split);
+  if (c.text.empty() == c.bin.empty()) wrong_setting(where, "", "give the training data either as `text` or as a file of tokens, `bin`");
+  if (!c.valid_text.empty() && !c.valid_bin.empty())
+    wrong_setting(where, "", "the validation data are given twice: as valid_text and as valid_bin");
 }
 
 // The dropouts under the names that the families have for them.
@@ -49,8 +52,8 @@ json changed_dropout(const LanguageStart& start, const json& config) {
     for (const char* key : keys) changes[key] = probability(where, field, *value);
   };
   if (start.dropout && !gpt2 && !falcon)
-    fail(where, "dropout: a model of type {} has none but that of attention; set attention_dropout",
-         config.value("model_type", json()).dump());
+    wrong_setting(where, "dropout", "is set, but a model of type {} has none but that of attention: set attention_dropout",
+                  config.value("model_type", json()).dump());
   if (gpt2) change("dropout", start.dropout, {"resid_pdrop", "embd_pdrop"});
   else change("dropout", start.dropout, {"hidden_dropout"});
   change("attention_dropout", start.attention_dropout, {gpt2 ? "attn_pdrop" : "attention_dropout"});
@@ -64,9 +67,14 @@ json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, 
   if (end >= 0) out.update({{"bos_token_id", end}, {"eos_token_id", end}});
   const json attention = probability(where, "attention_dropout", c.attention_dropout.value_or(c.dropout)),
              dropout = probability(where, "dropout", c.dropout);
+  check_width(where, c.d_model, c.num_heads, c.arch == LanguageArch::llama);
+  check_at_least(where, "num_layers", c.num_layers, 1);
+  check_at_least(where, "d_ff", c.d_ff, 0);
+  check_at_least(where, "num_kv_heads", c.num_kv_heads, 0);
   if (c.arch == LanguageArch::gpt2) {
     if (c.num_kv_heads != 0 && c.num_kv_heads != c.num_heads)
-      fail(where, "num_kv_heads is {}: a GPT-2 has as many as heads; choose the layout llama (--arch llama)", c.num_kv_heads);
+      wrong_setting(where, "num_kv_heads", "is {}: a GPT-2 has as many as num_heads; choose the layout llama (--arch llama)",
+                    c.num_kv_heads);
     out.update({{"model_type", "gpt2"},
                 {"architectures", {"GPT2LMHeadModel"}},
                 {"n_embd", c.d_model},
@@ -80,7 +88,8 @@ json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, 
                 {"attn_pdrop", attention}});
     return out;
   }
-  if (c.dropout != 0.0F) fail(where, "dropout is {}: a LLaMA has none but that of attention; set attention_dropout instead", c.dropout);
+  if (c.dropout != 0.0F)
+    wrong_setting(where, "dropout", "is {}: a LLaMA has none but that of attention; set attention_dropout instead", c.dropout);
   out.update({{"model_type", "llama"},
               {"architectures", {"LlamaForCausalLM"}},
               {"hidden_size", c.d_model},
@@ -113,7 +122,7 @@ LanguageTask::LanguageTask(Context& ctx, const LanguageConfig& config, const Lan
   const json given = to_json(config_), defaults = to_json(LanguageConfig{});
   for (const char* key : {"vocab", "vocab_size", "character_coverage"})
     if (given.at(key) != defaults.at(key))
-      fail(where, "{} is {}, but a model that is trained further keeps its vocabulary: leave that out", key, given.at(key).dump());
+      wrong_setting(where, key, "is {}, but a model that is trained further keeps its vocabulary: leave that out", given.at(key).dump());
   open_model(
       start.from, [&](const json& its) { return changed_dropout(start, its); },
       [&](const Model& model) -> std::string {
@@ -136,14 +145,14 @@ void LanguageTask::read(const std::optional<fs::path>& resumed) {
   const std::optional<VocabularyKind> kind = kind_of(config_.vocab);
   if (!tokenizer_ && !kind) {
     if (!fs::exists(config_.vocab))
-      fail(where, "vocab is '{}': expected char, byte, bpe, unigram, or the file or folder of a tokenizer", config_.vocab);
+      wrong_setting(where, "vocab", "is '{}': expected char, byte, bpe, unigram, or the file or folder of a tokenizer", config_.vocab);
     tokenizer_ = load_tokenizer(config_.vocab);
   }
   if (!tokenizer_ && resumed) tokenizer_ = load_tokenizer(*resumed);
   if (!config_.bin.empty() && !tokenizer_ && config_.vocab == "byte") tokenizer_ = make_vocabulary({}, {.kind = VocabularyKind::bytes});
   if (!config_.bin.empty() && !tokenizer_)
-    fail(where, "vocab is '{}', but tokens cannot be learned from a file of tokens: give the tokenizer that it was made with",
-         config_.vocab);
+    wrong_setting(where, "vocab", "is '{}', but tokens cannot be learned from a file of tokens: give the tokenizer that it was made with",
+                  config_.vocab);
 
   LoadedText text, valid;
   if (!config_.valid_text.empty()) valid = load_text(config_.valid_text, config_.documents);
@@ -161,7 +170,8 @@ void LanguageTask::read(const std::optional<fs::path>& resumed) {
         parts, {.kind = kind.value(), .vocab_size = config_.vocab_size, .character_coverage = config_.character_coverage});
   }
   end_ = document_token(*tokenizer_);
-  if (config_.document_mask && end_ < 0) fail(where, "document_mask needs a token between documents, but the tokenizer has no end of text");
+  if (config_.document_mask && end_ < 0)
+    wrong_setting(where, "document_mask", "needs a token between documents, but the tokenizer has no end of text");
 
   auto encode = [&](const LoadedText& from, CorpusReport& report) {
     return encode_text(from, *tokenizer_, end_, report, context().threads());

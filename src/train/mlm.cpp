@@ -11,6 +11,7 @@
 #include "text/blank.h"
 #include "text/characters.h"
 #include "train/batch_size.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/embedding.h"
 #include "transformer/ops/shape.h"
@@ -164,9 +165,9 @@ MlmTask::MlmTask(Context& ctx, const MlmConfig& config, const EncoderConfig& mod
   check_settings();
   check_fresh(resumed);
   if (model.tokenizer.empty() && std::find(config.text.begin(), config.text.end(), "-") != config.text.end())
-    fail(where,
-         "text is '-': it is read twice, for the vocabulary and to train, and standard input only once; write it into a file, or "
-         "give a tokenizer");
+    wrong_setting(where, "text",
+                  "is '-': it is read twice, for the vocabulary and to train, and standard input only once; write it into a file, or "
+                  "give a `tokenizer`");
   make_tokenizer(model, vocabulary, read_lines(config.text), resumed);
   build(model, head, config.max_length);
   read();
@@ -179,10 +180,10 @@ MlmTask::MlmTask(Context& ctx, const MlmConfig& config, const EncoderStart& star
 }
 
 void MlmTask::check_settings() const {
-  if (config_.text.empty()) fail(where, "text is missing: expected files with a text a line");
+  if (config_.text.empty()) wrong_setting(where, "text", "is missing: expected files with a text a line");
   for (const auto* files : {&config_.text, &config_.valid_text}) check_text(*files);
   if (!(config_.mask_probability > 0.0F && config_.mask_probability < 1.0F))
-    fail(where, "mask_probability is {}: expected a value between 0 and 1", config_.mask_probability);
+    wrong_setting(where, "mask_probability", "is {}: expected a value between 0 and 1", config_.mask_probability);
 }
 
 void MlmTask::read() {

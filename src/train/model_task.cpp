@@ -83,7 +83,7 @@ void ModelTask::save(const fs::path& folder) {
     save_model(ctx_, *model_, folder);
     return save_beside(folder);
   }
-  save_model(ctx_, *model_, folder, {.dtype = DType::float32});  // all bits, whatever the folder had: training goes on from them
+  save_model(ctx_, *model_, folder, {.files = false, .dtype = DType::float32});  // all bits, whatever the folder had: training goes on from them
   start_->write_files(folder);
 }
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
-#include <unicode/uchar.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "text/columns.h"
 #include "text/unicode.h"
 
 namespace transformer {
@@ -24,19 +24,6 @@ int terminal_width(std::FILE* out) {
 }
 
 double steady_seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-int columns_of(char32_t c) {
-  const auto code = static_cast<UChar32>(c);
-  if ((U_GET_GC_MASK(code) & (U_GC_MN_MASK | U_GC_ME_MASK | U_GC_CC_MASK | U_GC_CF_MASK)) != 0) return 0;
-  const int width = u_getIntPropertyValue(code, UCHAR_EAST_ASIAN_WIDTH);
-  return width == U_EA_WIDE || width == U_EA_FULLWIDTH ? 2 : 1;
-}
-
-int columns_of(std::string_view text) {
-  int columns = 0;
-  for (const char32_t c : to_code_points(text)) columns += columns_of(c);
-  return columns;
-}
 
 // 950, 12.3k, 4.56M
 std::string short_count(double value) {

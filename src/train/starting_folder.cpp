@@ -7,28 +7,11 @@
 #include "core/hash.h"
 #include "io/atomic_file.h"
 #include "io/read_file.h"
+#include "models/files_beside.h"
 #include "transformer/io/checkpoint.h"
 
 namespace transformer {
 namespace {
-
-constexpr const char* copied[] = {"tokenizer.json",
-                                  "tokenizer_config.json",
-                                  "special_tokens_map.json",
-                                  "added_tokens.json",
-                                  "vocab.json",
-                                  "target_vocab.json",
-                                  "vocab.txt",
-                                  "merges.txt",
-                                  "source.spm",
-                                  "target.spm",
-                                  "spiece.model",
-                                  "sentencepiece.bpe.model",
-                                  "tokenizer.model",
-                                  "source.model",
-                                  "target.model",
-                                  "generation_config.json",
-                                  "preprocessor_config.json"};
 
 std::string hash_of(const Checkpoint& files) {
   std::vector<std::string> names = files.names();
@@ -47,12 +30,12 @@ std::string hash_of(const Checkpoint& files) {
 }  // namespace
 
 StartingFolder::StartingFolder(const std::filesystem::path& folder) : weights(hash_of(Checkpoint(folder))) {
-  for (const char* name : copied)
-    if (std::filesystem::is_regular_file(folder / name)) files[name] = read_file(folder / name);
+  for (const std::string& name : files_beside(folder)) files[name] = read_file(folder / name);
 }
 
 void StartingFolder::write_files(const std::filesystem::path& folder) const {
   for (const auto& [name, bytes] : files) {
+    std::filesystem::create_directories((folder / name).parent_path());
     AtomicFile file(folder / name);
     file.write(bytes);
     file.commit();

@@ -10,6 +10,7 @@
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/head_labels.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/ops/shape.h"
 #include "transformer/text/chunks.h"
 #include "transformer/text/entities.h"
@@ -154,7 +155,7 @@ struct TagFiles {
     if (!config.test.empty()) test.emplace(config.test, config.columns);
   }
   static void check(const TagConfig& config) {
-    if (config.data.empty()) fail(where, "data is missing: expected a file with words and their tags");
+    if (config.data.empty()) wrong_setting(where, "data", "is missing: expected a file with words and their tags");
     for (const std::string& path : {config.valid, config.test})
       if (!path.empty() && path != "-") TaggedReader(path, config.columns);  // what is wrong is known before the large one is read
   }

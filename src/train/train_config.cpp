@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <tuple>
 
 #include "train/checkpoint.h"
-#include "transformer/core/error.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/train/trainer.h"
 
 namespace transformer {
@@ -14,23 +15,27 @@ namespace transformer {
 namespace fs = std::filesystem;
 
 void check(const TrainConfig& c) {
-  if (c.save_dir.empty()) fail("train", "save_dir is missing: expected a folder for the model and the state of training");
+  if (c.save_dir.empty()) wrong_setting("train", "save_dir", "is missing: expected a folder for the model and the state of training");
   if (c.max_epoch < 0 || c.max_update < 0)
-    fail("train", "max_epoch is {} and max_update {}: expected 0 or more", c.max_epoch, c.max_update);
+    wrong_setting("train", c.max_epoch < 0 ? "max_epoch" : "max_update", "is {}: expected 0 or more", std::min(c.max_epoch, c.max_update));
   if (c.max_epoch == 0 && c.max_update == 0 && c.patience == 0)
-    fail("train", "training would never end: give max_epoch, max_update or patience");
-  if (c.update_freq < 1) fail("train", "update_freq is {}: expected 1 or more", c.update_freq);
-  if (c.keep_last < 1) fail("train", "keep_last is {}: expected 1 or more, the state of training is resumed from it", c.keep_last);
-  if (!(c.lr > 0.0F)) fail("train", "lr is {}: expected more than 0", c.lr);
-  if (c.min_lr && !(*c.min_lr >= 0.0F && *c.min_lr <= c.lr)) fail("train", "min_lr is {}: expected 0 to lr, {}", *c.min_lr, c.lr);
-  if (c.warmup_updates && *c.warmup_updates < 0) fail("train", "warmup_updates is {}: expected 0 or more", *c.warmup_updates);
-  if (!(c.clip_norm >= 0.0F)) fail("train", "clip_norm is {}: expected 0 or more", c.clip_norm);
-  if (!(c.ema_decay >= 0.0F && c.ema_decay < 1.0F)) fail("train", "ema_decay is {}: expected a value in [0, 1)", c.ema_decay);
-  if (c.average < 0 || c.log_interval < 1 || c.max_bad_updates < 1 || c.patience < 0)
-    fail("train", "average, patience, log_interval and max_bad_updates are {}, {}, {} and {}: expected 0, 0, 1 and 1 or more", c.average,
-         c.patience, c.log_interval, c.max_bad_updates);
+    wrong_setting("train", "", "training would never end: give max_epoch, max_update or `patience`");
+  if (c.update_freq < 1) wrong_setting("train", "update_freq", "is {}: expected 1 or more", c.update_freq);
+  if (c.keep_last < 1)
+    wrong_setting("train", "keep_last", "is {}: expected 1 or more, the state of training is resumed from it", c.keep_last);
+  if (!(c.lr > 0.0F)) wrong_setting("train", "lr", "is {}: expected more than 0", c.lr);
+  if (c.min_lr && !(*c.min_lr >= 0.0F && *c.min_lr <= c.lr))
+    wrong_setting("train", "min_lr", "is {}: expected 0 to `lr`, {}", *c.min_lr, c.lr);
+  if (c.warmup_updates && *c.warmup_updates < 0) wrong_setting("train", "warmup_updates", "is {}: expected 0 or more", *c.warmup_updates);
+  if (!(c.clip_norm >= 0.0F)) wrong_setting("train", "clip_norm", "is {}: expected 0 or more", c.clip_norm);
+  if (!(c.ema_decay >= 0.0F && c.ema_decay < 1.0F)) wrong_setting("train", "ema_decay", "is {}: expected a value in [0, 1)", c.ema_decay);
+  for (const auto& [key, value, least] : {std::tuple{"average", c.average, 0},
+                                          {"patience", c.patience, 0},
+                                          {"log_interval", c.log_interval, 1},
+                                          {"max_bad_updates", c.max_bad_updates, 1}})
+    if (value < least) wrong_setting("train", key, "is {}: expected {} or more", value, least);
   if (c.lr_scheduler == Schedule::Kind::cosine && c.max_update == 0 && c.max_epoch == 0)
-    fail("train", "the cosine schedule needs max_update or max_epoch, where it ends");
+    wrong_setting("train", "lr_scheduler", "is cosine, which needs max_update or max_epoch, where it ends");
   // Only making the folder tells whether it can be made. One that was not there goes again: there is nothing to keep yet.
   std::vector<fs::path> made;
   std::error_code error;

@@ -10,6 +10,7 @@
 #include "train/checkpoint.h"
 #include "train/position.h"
 #include "train/weights.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/ops/copy.h"
 #include "transformer/text/prefetch.h"
@@ -30,7 +31,8 @@ std::optional<double> value_of(const Metrics& metrics, std::string_view name) {
 
 // Losses and perplexities should fall; scores rise.
 bool smaller_is_better(std::string_view metric) {
-  return metric == "loss" || metric == "perplexity" || metric == "mse" || metric == "mae" || metric == "pinball" || metric == "bits_per_byte";
+  return metric == "loss" || metric == "perplexity" || metric == "mse" || metric == "mae" || metric == "pinball" ||
+      metric == "bits_per_byte";
 }
 
 }  // namespace
@@ -77,6 +79,9 @@ struct Trainer::State : Position {
     averaged.insert(averaged.end(), statistics.begin(), statistics.end());
   }
 
+  std::function<void(const TrainStep&)> on_step;
+  std::function<void(const TrainValidation&)> on_validation;
+
   void resume();
   void save();
   void save_best();
@@ -106,6 +111,7 @@ void Trainer::State::update(std::vector<Batch>& batches) {
   ++step;
   ctx.random().begin_step(static_cast<std::uint32_t>(step));
   double all = 0.0, value = 0.0;
+  std::int64_t read = 0;
   const Weights statistics_before = copy_of(ctx, statistics);
   for (const Batch& b : batches) all += static_cast<double>(b.targets);
   for (const Batch& b : batches) {
@@ -113,19 +119,29 @@ void Trainer::State::update(std::vector<Batch>& batches) {
     const Tensor loss = task.loss(ctx, b);
     value += static_cast<double>(loss.item()) * static_cast<double>(b.targets);
     tokens += static_cast<double>(b.tokens);
+    read += b.tokens;
     backward(ctx, loss, batches.size() == 1 ? Tensor() : Tensor::full(ctx, loss.shape(), share));
   }
   const bool finite_loss = std::isfinite(value);
   const double norm = finite_loss ? adam.step(ctx, schedule(step), config.clip_norm) : 0.0;  // which changes nothing if it is not finite
   adam.zero_gradients();
-  if (!finite_loss || !std::isfinite(norm)) {
+  const bool skipped = !finite_loss || !std::isfinite(norm);
+  if (on_step)
+    on_step({.step = step,
+             .epoch = epoch + 1,
+             .loss = value / all,
+             .lr = schedule(step),
+             .gradient_norm = norm,
+             .tokens = read,
+             .skipped = skipped});
+  if (skipped) {
     ++bad_updates;
     assign(ctx, statistics, statistics_before);
     progress.note(fmt::format("step {}: the {} is not finite (loss {:.4g}); the update was skipped", step,
                               finite_loss ? "gradient" : "loss", value / all));
     if (bad_updates >= config.max_bad_updates) {
       const auto last = checkpoints.latest();
-      fail("train", "{} updates in a row had a loss or a gradient that is not finite; {}. Try a smaller lr or a longer warm-up",
+      fail("train", "{} updates in a row had a loss or a gradient that is not finite; {}. Try a smaller `lr` or more warmup_updates",
            bad_updates, last ? fmt::format("the checkpoint of step {} is kept", *last) : "there is no checkpoint yet");
     }
     return;
@@ -212,7 +228,7 @@ void Trainer::State::validate() {
     return;
   }
   const auto value = value_of(measured, config.best_metric);
-  if (!value) fail("train", "best_metric is '{}': this task measures {}", config.best_metric, describe(measured));
+  if (!value) wrong_setting("train", "best_metric", "is '{}': this task measures {}", config.best_metric, describe(measured));
   const auto before = value_of(best, config.best_metric);
   const auto closer = [](std::string_view metric, double a, double b) { return smaller_is_better(metric) ? a < b : a > b; };
   const auto tie = [&] {  // the loss tells models of equal scores apart
@@ -222,6 +238,7 @@ void Trainer::State::validate() {
   const bool better = learned && is_finite(measured) && (!before || closer(config.best_metric, *value, *before) || tie());
   if (better) best = measured, best_step = step, without_improvement = 0;
   else ++without_improvement;
+  if (on_validation) on_validation({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .metrics = measured, .best = better});
   log->add({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .split = "valid", .seconds = seconds(), .values = measured});
   std::string judged = better ? " (best)" : "";
   if (!is_finite(measured)) judged = ": not finite, so that it cannot be the best";
@@ -278,15 +295,16 @@ void Trainer::State::plan_schedule(std::int64_t batches) {
 void Trainer::State::check_task() {
   const std::vector<std::string> names = task.metrics();
   if (!names.empty() && std::find(names.begin(), names.end(), config.best_metric) == names.end())
-    fail("train", "best_metric is '{}': this task measures {}", config.best_metric, fmt::join(names, ", "));
+    wrong_setting("train", "best_metric", "is '{}': this task measures {}", config.best_metric, fmt::join(names, ", "));
   if (names.empty() && config.max_epoch == 0 && config.max_update == 0)
-    fail("train",
-         "training would never end: there is no validation data, so that patience has nothing to count; give max_epoch or max_update");
+    wrong_setting(
+        "train", "",
+        "training would never end: there is no validation data, so that `patience` has nothing to count; give max_epoch or max_update");
   if (schedule.kind != Schedule::Kind::cosine || !config.warmup_updates) return;
   if (const std::int64_t batches = task.plan(0); batches > 0) plan_schedule(batches);
   if (schedule.warmup >= total_steps)
-    fail("train", "warmup_updates is {}, but the whole training has {} updates: set it lower, or train longer", schedule.warmup,
-         total_steps);
+    wrong_setting("train", "warmup_updates", "is {}, but the whole training has {} updates: set it lower, or train longer", schedule.warmup,
+                  total_steps);
 }
 
 json Trainer::State::settings() const {
@@ -344,7 +362,7 @@ void Trainer::State::check_end() const {
   std::string why = fmt::format("after {} updates no validation was finite", step);
   if (task.metrics().empty()) why = fmt::format("the last {} of {} updates had a loss or a gradient that is not finite", bad_updates, step);
   if (adam.steps() == 0) why = fmt::format("none of the {} updates had a finite loss and gradient", step);
-  fail("train", "{}: there is no model to keep. Try a smaller lr or a longer warm-up, in another save_dir", why);
+  fail("train", "{}: there is no model to keep. Try a smaller `lr` or more warmup_updates, in another save_dir", why);
 }
 
 // The mean of the last checkpoints' weights: often better than any one of them.
@@ -373,6 +391,9 @@ void Trainer::State::average(TrainResult& result) {
 Trainer::Trainer(Context& ctx, Task& task, const TrainConfig& config, const std::atomic<bool>* stop)
     : state_(std::make_unique<State>(ctx, task, config, stop)) {}
 Trainer::~Trainer() = default;
+
+void Trainer::on_step(std::function<void(const TrainStep&)> callback) { state_->on_step = std::move(callback); }
+void Trainer::on_validation(std::function<void(const TrainValidation&)> callback) { state_->on_validation = std::move(callback); }
 
 std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
   const Checkpoints checkpoints(folder);

@@ -6,6 +6,7 @@
 #include "text/blank.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/json.h"
 #include "transformer/models/classic.h"
@@ -17,11 +18,13 @@ namespace fs = std::filesystem;
 
 PairSource open_pairs(const char* what, const std::string& source, const std::string& target, const std::string& tsv, Header header) {
   if (!tsv.empty()) {
-    if (!source.empty() || !target.empty()) fail("train translate", "the {} text is given twice: as a TSV file and as two files", what);
+    if (!source.empty() || !target.empty())
+      wrong_setting("train translate", "", "the {} text is given twice: as a TSV file and as two files", what);
     return read_tsv(tsv, header);
   }
   if (source.empty() || target.empty())
-    fail("train translate", "the {} text is missing: give two files, source and target, or one TSV file", what);
+    wrong_setting("train translate", "", "the {0} text is missing: give two files, `{1}source` and `{1}target`, or one, `{1}tsv`", what,
+                  std::string_view(what) == "training" ? "" : "valid_");
   return read_pairs(source, target);
 }
 
@@ -52,7 +55,8 @@ Opened open_text(const TranslateConfig& config) {
   Opened text{.training = prefixed(open_pairs("training", config.source, config.target, config.tsv, config.header)), .validation = {}};
   if (!config.valid_source.empty() || !config.valid_target.empty() || !config.valid_tsv.empty())
     text.validation = prefixed(open_pairs("validation", config.valid_source, config.valid_target, config.valid_tsv, config.header));
-  if (config.eval_bleu && !text.validation) fail("train translate", "eval_bleu needs validation text: give valid_source and valid_target");
+  if (config.eval_bleu && !text.validation)
+    wrong_setting("train translate", "eval_bleu", "needs validation text: give valid_source and valid_target");
   return text;
 }
 
@@ -78,6 +82,7 @@ PairBatch to_tensors(Context& ctx, const PairIds& ids) {
 }
 
 TranslateLayout decided(TranslateLayout given, const TransformerConfig& model) {
+  static_cast<void>(model.encoder_decoder());  // says what is wrong with its sizes
   const std::string why_not = why_not_marian(model);
   if (given == TranslateLayout::automatic) return why_not.empty() ? TranslateLayout::marian : TranslateLayout::transformer;
   if (given == TranslateLayout::marian && !why_not.empty())
@@ -90,8 +95,8 @@ void check_not_set(const TranslateConfig& config) {
   const nlohmann::json given = to_json(config), defaults = to_json(TranslateConfig{});
   for (const char* key : {"arch", "tokenizer", "subwords", "vocab_size", "separate_vocabularies", "character_coverage", "normalization"})
     if (given.at(key) != defaults.at(key))
-      fail("train translate", "{} is {}, but a model that is trained further keeps its layout and its vocabulary: leave that out", key,
-           given.at(key).dump());
+      wrong_setting("train translate", key,
+                    "is {}, but a model that is trained further keeps its layout and its vocabulary: leave that out", given.at(key).dump());
 }
 
 // The keys of config.json that the dropouts are.
@@ -101,7 +106,8 @@ nlohmann::json changed_dropout(const FineTuning& start, const nlohmann::json& co
   nlohmann::json changes = nlohmann::json::object();
   auto change = [&](const char* field, const std::optional<float>& value, const char* key) {
     if (!value) return;
-    if (t5 && std::string_view(field) != "dropout") fail("train translate", "{}: a T5 model has one dropout for all, set that", field);
+    if (t5 && std::string_view(field) != "dropout")
+      wrong_setting("train translate", field, "is set, but a T5 model has one `dropout` for all: set that");
     changes[key] = probability("train translate", field, *value);
   };
   change("dropout", start.dropout, t5 ? "dropout_rate" : "dropout");

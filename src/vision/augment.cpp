@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "transformer/core/error.h"
+#include "transformer/core/setting_error.h"
 
 namespace transformer {
 namespace {
@@ -131,12 +131,13 @@ void erase(Image& image, Draws& draws) {
 }  // namespace
 
 void check(const AugmentConfig& c) {
-  if (c.crop_padding < 0 || c.crop_padding > 4096) fail("images", "crop_padding is {}: expected 0 to 4096", c.crop_padding);
+  if (c.crop_padding < 0 || c.crop_padding > 4096) wrong_setting("images", "crop_padding", "is {}: expected 0 to 4096", c.crop_padding);
   if (!(c.random_erasing >= 0.0F && c.random_erasing <= 1.0F))
-    fail("images", "random_erasing is {}: expected a probability", c.random_erasing);
+    wrong_setting("images", "random_erasing", "is {}: expected a probability", c.random_erasing);
   const auto& r = c.randaugment;
   if (!r.empty() && (r.size() != 2 || r[0] < 0 || r[0] > 100 || r[1] < 0 || r[1] > 10))
-    fail("images", "randaugment: expected two numbers, of changes (0 to 100) and their strength (0 to 10), such as 2,9");
+    wrong_setting("images", "randaugment",
+                  "is wrong: expected two numbers, of changes (0 to 100) and their strength (0 to 10), such as 2,9");
 }
 
 Image augment(Image image, const AugmentConfig& config, Draws draws) {

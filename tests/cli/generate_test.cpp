@@ -106,8 +106,10 @@ TEST_F(GenerateVerb, SaysWhatIsWrong) {
   expect_usage("generate model --temprature 1", "did you mean '--temperature'");
   expect_failure("generate nowhere --prompt x", "nowhere");
   expect_failure("generate model --prompt-file nothing", "nothing");
-  expect_failure("generate model --prompt x --temperature -1", "temperature");
-  expect_failure("generate model --prompt x --num-return-sequences 2", "num_return_sequences");
+  expect_usage("generate model --prompt x --temperature -1", "--temperature is -1");
+  expect_usage("generate model --prompt x --num-return-sequences 2",
+               "--num-return-sequences is 2: taking the best token gives one; set --temperature or --beam");
+  expect_usage("generate model --prompt x --beam 0", "--beam is 0");
   expect_failure("generate model --no-slide --prompt '" + std::string(500, 'x') + "'", "takes at most");
   expect_failure("generate '" + (golden_root() / "bert-cls").string() + "' --prompt x", "transformer classify");
   std::filesystem::remove(folder_ / "model/tokenizer.json");

@@ -180,11 +180,11 @@ TEST_F(TrainForecast, BadInputIsNamedAndNothingIsWritten) {
   refused(csv_.substr(0, csv_.find("2020-01-20")), "such as --context 6 --horizon 1 --patch-length 1 --stride 1");
   refused(csv_, "expected three shares", "--split 0.9");
   refused(csv_, "this split takes 14400", "--split etth");
-  refused(csv_, "valid_from", "--valid-from 2031");
+  refused(csv_, "--valid-from: ", "--valid-from 2031");
   refused(csv_, "the target 'prices' is none of the channels price, volume; did you mean 'price'?", "--target prices");
-  refused(csv_, "patch_length is 40 and context 30", "--patch-length 40");
+  expect_usage(std::string(train) + "--patch-length 40 --save-dir model", "--patch-length is 40 and --context 30");
   expect_failure(std::string(train) + "--csv none.csv --save-dir model", "none.csv");
-  expect_failure("train forecast --max-epoch 1 --save-dir model", "the series is missing");
+  expect_usage("train forecast --max-epoch 1 --save-dir model", "the series is missing");
   EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
   EXPECT_FALSE(fs::exists(folder_ / "model/series.json"));
 }

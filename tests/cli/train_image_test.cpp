@@ -121,7 +121,7 @@ TEST_F(TrainImage, BadInputIsNamedAndNothingIsWritten) {
   const std::string whole = read("data/train/across/4.png");
   write("data/train/across/4.png", whole.substr(0, 60));
   expect_failure(train, "data/train/across/4.png: the image is damaged");
-  expect_failure(train, "skip_broken");
+  expect_failure(train, "--skip-broken");
   EXPECT_FALSE(fs::exists(folder_ / "model/config.json"));
   const CommandResult skipped = run(train + "--skip-broken --save-dir skipped");
   EXPECT_EQ(skipped.code, 0) << skipped.err;
@@ -140,10 +140,10 @@ TEST_F(TrainImage, BadInputIsNamedAndNothingIsWritten) {
   expect_failure(train, "data/test/yak/0.png: it is of the class 'yak', which the training images do not have");
   fs::remove_all(folder_ / "data/test/yak");
   expect_failure(train + "--patch-size 3", "patches of 3 x 3");
-  expect_failure(train + "--num-heads 5", "num_heads 5");
+  expect_usage(train + "--num-heads 5", "--num-heads, 5");
   expect_failure(train + "--idx .", "several are given");
-  expect_failure(train + "--randaugment 2", "randaugment");
-  expect_failure(train + "--teacher x", "teacher");
+  expect_usage(train + "--randaugment 2", "--randaugment");
+  expect_usage(train + "--teacher x", "--teacher");
   expect_failure("train image --images data --from nowhere --max-epoch 1 --save-dir model", "nowhere");
   expect_failure("train image --save-dir model --max-epoch 1", "none is given");
   EXPECT_FALSE(fs::exists(folder_ / "model/config.json"));

@@ -149,12 +149,12 @@ TEST_F(TrainLm, BadInputIsNamedAndNothingIsWritten) {
   expect_failure(command("--save-dir model --text none.txt"), "none.txt");
   expect_failure(command("--save-dir model --valid-text none.txt"), "none.txt");
   expect_failure(command("--save-dir model --context 100000"), "a window of context 100000 needs 100001");
-  expect_failure(command("--save-dir model --vocab words"), "vocab is 'words'");
-  expect_failure(command("--save-dir model --num-heads 5"), "not divisible by 5 heads");
-  expect_failure(command("--save-dir model --vocab bpe --vocab-size 270"), "vocab_size");
+  expect_usage(command("--save-dir model --vocab words"), "--vocab is 'words'");
+  expect_usage(command("--save-dir model --num-heads 5"), "a multiple of --num-heads, 5");
+  expect_usage(command("--save-dir model --vocab bpe --vocab-size 270"), "--vocab-size");
   write("empty", "\n");
   expect_failure("train lm --save-dir model --text empty --documents line --max-update 5", "there is no text");
-  expect_failure(command("--save-dir deep/er/model --vocab bpe --vocab-size 10"), "vocab_size is 10, must be between 259");
+  expect_usage(command("--save-dir deep/er/model --vocab bpe --vocab-size 10"), "--vocab-size is 10, must be between 259");
   for (const char* name : {"model", "deep"}) EXPECT_FALSE(fs::exists(folder_ / name)) << name;
   fs::create_directory(folder_ / "mine");
   expect_failure(command("--save-dir mine/model --text none.txt"), "none.txt");

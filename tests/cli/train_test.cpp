@@ -158,7 +158,7 @@ TEST_F(Train, BadInputIsNamedAndNothingIsWritten) {
   expect_failure(with({"--source", "empty", "--target", "empty"}), "empty");
   expect_failure(with({"--save-dir", "train.en/inside"}), "train.en/inside");
   expect_failure(with({"--save-dir", "/proc/model"}), "/proc/model");
-  expect_failure(with({"--vocab-size", "5"}), "vocab_size");
+  expect_usage(with({"--vocab-size", "5"}), "--vocab-size");
   expect_refusal(with({"--max-tokens", "3"}), "max_tokens 3");
   EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
 }

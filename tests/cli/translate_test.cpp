@@ -61,8 +61,8 @@ TEST_F(Translate, EvaluatesWhatItTranslates) {
 TEST_F(Translate, AnInterruptedRunLeavesTheOldFileAsItWas) {
   write("old", "what was there\n");
   // The reader waits for a second line that never comes; the first one is translated by then.
-  const CommandResult r = run("--version > /dev/null; { echo 'The cat sleeps'; sleep 3; } | timeout -s INT 1.5 '" + command_path().string() +
-                              "' translate model --output old");
+  const CommandResult r = run("--version > /dev/null; { echo 'The cat sleeps'; sleep 3; } | timeout -s INT 1.5 '" +
+                              command_path().string() + "' translate model --output old");
   EXPECT_NE(r.code, 0);
   EXPECT_EQ(read("old"), "what was there\n");
   ASSERT_EQ(run("translate model --text 'The cat sleeps' --output old").code, 0);
@@ -72,11 +72,32 @@ TEST_F(Translate, AnInterruptedRunLeavesTheOldFileAsItWas) {
     EXPECT_EQ(entry.path().filename().string().find(".tmp"), std::string::npos) << entry.path();
 }
 
+// The tokens of both sides, and which of the target attends to which of the source.
+TEST_F(Translate, AlignmentShowsItsTokens) {
+  const CommandResult r = run("translate model --text 'The cat sleeps' --alignment --beam 2");
+  EXPECT_EQ(r.code, 0) << r.err;
+  std::vector<std::string> columns;
+  for (std::size_t at = 0, end = 0; end != std::string::npos; at = end + 5)
+    end = r.out.find(" ||| ", at), columns.push_back(r.out.substr(at, end == std::string::npos ? end : end - at));
+  ASSERT_EQ(columns.size(), 4U) << r.out;
+  const auto words = [](const std::string& text) { return std::count(text.begin(), text.end(), ' ') + 1; };
+  EXPECT_EQ(run("tokenize model --no-special", "The cat sleeps\n").out, columns[1].substr(0, columns[1].rfind(' ')) + "\n");
+  expect_parts(columns[1], {"</s>"});
+  EXPECT_EQ(words(columns[2]), words(columns[3]));  // a pair for each token of the target
+  std::istringstream pairs(columns[3]);
+  int source = 0, target = 0, expected = 0;
+  for (char dash = 0; pairs >> source >> dash >> target; ++expected) {
+    EXPECT_EQ(target, expected);
+    EXPECT_LT(source, words(columns[1]));
+  }
+  expect_parts(run("translate --help").out, {"--alignment", "which source token"});
+}
+
 TEST_F(Translate, SaysWhatIsWrong) {
   expect_failure("translate nowhere", "nowhere", "x\n");
   expect_failure("translate model --input none", "none");
   expect_failure("translate model --output /proc/none --text x", "/proc/none");
-  expect_failure("translate model --beam 0 --text x", "beam");
+  expect_usage("translate model --beam 0 --text x", "--beam is 0: expected 1 or more");
   write("model/model.safetensors", "broken");
   expect_failure("translate model --text x", "model.safetensors");
 }

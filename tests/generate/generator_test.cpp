@@ -62,7 +62,7 @@ TEST(Generator, IdsGiveTheReferencesTokensWithAndWithoutAnEncoder) {
     if (!c.expected.contains("greedy") || folder.filename() == "llama-dynamic") continue;
     SCOPED_TRACE(folder);
     Context ctx;
-    const Generator g = load_generator(ctx, folder, {.text = false});
+    const Generator g = Generator::load(ctx, folder, {.text = false});
     EXPECT_EQ(g.has_encoder(), c.config.value("is_encoder_decoder", false));
     const std::vector<std::int64_t> ids = c.expected.tensor("input_ids").to_vector<std::int64_t>(),
                                     want = c.expected.tensor("greedy").to_vector<std::int64_t>();
@@ -82,7 +82,7 @@ TEST(Generator, TextGoesInAndComesOutPieceByPiece) {
   for (const char* prefix : {"gpt2", "t5"}) {
     const Folder folder(prefix);
     Context ctx;
-    const Generator g = load_generator(ctx, folder.path());
+    const Generator g = Generator::load(ctx, folder.path());
     GenerationConfig config = with_wishes(g.config(), {.max_new_tokens = 12, .temperature = 1.0});
     config.eos_token_id.clear();
     std::string pieces;
@@ -99,7 +99,7 @@ TEST(Generator, TextGoesInAndComesOutPieceByPiece) {
 TEST(Generator, ATextThatGoesOnKeepsItsFirstSpace) {
   const Folder folder("llama", tiny_llama_tokenizer());
   Context ctx;
-  const Generator g = load_generator(ctx, folder.path());
+  const Generator g = Generator::load(ctx, folder.path());
   EXPECT_EQ(g.encode("ab"), (Ids{tiny_id(' '), tiny_id('a'), tiny_id('b')}));
   const GenerateOptions options{.processors = {dictated({tiny_id(' '), tiny_id('c'), tiny_id(' '), tiny_id('d')})}};
   const auto found = g.generate(ctx, std::vector<Ids>{g.encode("ab")}, {.max_new_tokens = 4}, options);
@@ -109,7 +109,7 @@ TEST(Generator, ATextThatGoesOnKeepsItsFirstSpace) {
 TEST(Generator, StopStringsEndTheText) {
   const Folder folder("gpt2");
   Context ctx;
-  const Generator g = load_generator(ctx, folder.path());
+  const Generator g = Generator::load(ctx, folder.path());
   Ids words;
   for (char c : std::string("one STOP two")) words.push_back(tiny_id(c));
   const GenerationConfig config = with_wishes(g.config(), {.max_new_tokens = 12, .stop = {"STOP"}});
@@ -121,7 +121,7 @@ TEST(Generator, StopStringsEndTheText) {
 TEST(Generator, AnEmptyPromptIsTheStartToken) {
   const Folder folder("gpt2");
   Context ctx;
-  const Generator g = load_generator(ctx, folder.path());
+  const Generator g = Generator::load(ctx, folder.path());
   EXPECT_EQ(g.encode(""), Ids{*g.config().bos_token_id});
 }
 
@@ -132,12 +132,12 @@ TEST(Generator, AChatIsWrittenByItsTemplate) {
     out << "{{ bos_token }}{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
   }
   Context ctx;
-  const Generator g = load_generator(ctx, folder.path());
+  const Generator g = Generator::load(ctx, folder.path());
   Ids want{1};  // <s>
   for (char c : std::string("s:S;u:Hi;a:")) want.push_back(tiny_id(c));
   EXPECT_EQ(g.encode_chat({{"system", "S"}, {"user", "Hi"}}), want);
   const Folder plain("gpt2");
-  EXPECT_NE(message_of([&] { load_generator(ctx, plain.path()).encode_chat({{"user", "Hi"}}); }).find("chat template"), std::string::npos);
+  EXPECT_NE(message_of([&] { Generator::load(ctx, plain.path()).encode_chat({{"user", "Hi"}}); }).find("chat template"), std::string::npos);
 }
 
 TEST(Generator, WishesChooseHowTokensAreFound) {
@@ -159,7 +159,7 @@ TEST(Generator, WishesChooseHowTokensAreFound) {
 TEST(Generator, ManyPromptsComeOutInTheirOrder) {
   const Folder folder("gpt2");
   Context ctx;
-  const Generator g = load_generator(ctx, folder.path());
+  const Generator g = Generator::load(ctx, folder.path());
   const std::vector<std::string> prompts{"a long first prompt", "b", "and a third", "", "e"};
   GenerationConfig config = with_wishes(g.config(), {.max_new_tokens = 9, .temperature = 1.0, .num_return_sequences = 2});
   std::ostringstream together, apart;
@@ -176,7 +176,7 @@ TEST(Generator, ManyPromptsComeOutInTheirOrder) {
 TEST(Generator, StopsWhenAskedTo) {
   const Folder folder("gpt2");
   Context ctx;
-  const Generator g = load_generator(ctx, folder.path());
+  const Generator g = Generator::load(ctx, folder.path());
   int tokens = 0;
   PromptStream prompts = stream_of(g, {"a", "b"}, 1);
   prompts.stopped = [&] { return tokens >= 3; };
@@ -191,12 +191,12 @@ TEST(Generator, StopsWhenAskedTo) {
 
 TEST(Generator, SaysWhatAModelIsForAndWhatIsMissing) {
   Context ctx;
-  const std::string classes = message_of([&] { load_generator(ctx, case_of("bert-cls")); });
+  const std::string classes = message_of([&] { Generator::load(ctx, case_of("bert-cls")); });
   EXPECT_NE(classes.find("BertForSequenceClassification does not generate text; it classifies text: see 'transformer classify'"),
             std::string::npos)
       << classes;
-  EXPECT_NE(message_of([&] { load_generator(ctx, case_of("vit")); }).find("classify --image"), std::string::npos);
-  const std::string missing = message_of([&] { load_generator(ctx, case_of("gpt2")); });
+  EXPECT_NE(message_of([&] { Generator::load(ctx, case_of("vit")); }).find("classify --image"), std::string::npos);
+  const std::string missing = message_of([&] { Generator::load(ctx, case_of("gpt2")); });
   EXPECT_NE(missing.find("tokenizer.json"), std::string::npos) << missing;
   EXPECT_NE(message_of([] { parse_ids("1 x 2"); }).find("'x'"), std::string::npos);
   EXPECT_EQ(parse_ids(" 1\t22 \n3"), (Ids{1, 22, 3}));

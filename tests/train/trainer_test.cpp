@@ -165,6 +165,35 @@ TEST(Trainer, AskedToStopItSavesAfterTheUpdate) {
   EXPECT_EQ(latest_checkpoint(folder.path())->filename(), "step-00000010");
 }
 
+TEST(Trainer, SaysEveryStepAndEveryValidation) {
+  const TemporaryFolder folder;
+  Context ctx({.threads = 1, .seed = 1});
+  Pull task(ctx, {.batches = 3, .broken = {2}, .validations = {3.0, 1.0, 2.0}});
+  TrainConfig config = config_in(folder.path());
+  config.max_epoch = 3;
+  Trainer trainer(ctx, task, config);
+  std::vector<TrainStep> steps;
+  std::vector<TrainValidation> validations;
+  trainer.on_step([&](const TrainStep& s) { steps.push_back(s); });
+  trainer.on_validation([&](const TrainValidation& v) { validations.push_back(v); });
+  trainer.run();
+  ASSERT_EQ(steps.size(), 9U);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i].step, static_cast<std::int64_t>(i) + 1);
+    EXPECT_EQ(steps[i].epoch, static_cast<std::int64_t>(i) / 3 + 1);
+    EXPECT_EQ(steps[i].tokens, 4);
+    EXPECT_EQ(steps[i].skipped, i == 1);
+    EXPECT_GT(steps[i].lr, 0.0);
+  }
+  ASSERT_EQ(validations.size(), 3U);
+  for (std::size_t i = 0; i < validations.size(); ++i) {
+    EXPECT_EQ(validations[i].step, static_cast<std::int64_t>(3 * i) + 3);
+    EXPECT_EQ(validations[i].epoch, static_cast<std::int64_t>(i) + 1);
+    EXPECT_EQ(validations[i].best, i < 2);
+    EXPECT_EQ(validations[i].metrics.front().first, "loss");
+  }
+}
+
 TEST(Trainer, GradientsOfSeveralBatchesAreWeightedByTheirTargets) {
   const TemporaryFolder folder;
   TrainConfig config = config_in(folder.path());

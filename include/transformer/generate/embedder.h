@@ -4,7 +4,7 @@
 //   Context ctx;
 //   Embedder embedder = Embedder::load(ctx, "all-MiniLM-L6-v2");
 //   std::vector<std::string> texts{"나는 학교에 간다", "I go to school"};
-//   Tensor vectors = embedder.embed(ctx, texts, embedder.defaults());   // [2, 384] float32
+//   Tensor vectors = embedder.embed(ctx, texts);   // [2, 384] float32
 
 #include <filesystem>
 #include <memory>
@@ -48,6 +48,7 @@ class Embedder {
 
   // float32 [texts, size], in the order of the texts.
   Tensor embed(Context& ctx, std::span<const std::string> texts, const EmbedOptions& options) const;
+  Tensor embed(Context& ctx, std::span<const std::string> texts) const { return embed(ctx, texts, defaults_); }
 
  private:
   Embedder() = default;

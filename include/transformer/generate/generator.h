@@ -3,7 +3,11 @@
 // (GPT-2, LLaMA, Mistral, Qwen2, Falcon) or with an encoder (T5, BART, Marian, the original Transformer).
 //
 //   Context ctx;
-//   Generator generator = load_generator(ctx, "gpt2");
+//   Generator generator = Generator::load(ctx, "gpt2");
+//   std::cout << generator.generate(ctx, "Once upon a time", {.max_new_tokens = 40, .temperature = 0.7});
+//
+// or, with all that can be asked for and said,
+//
 //   GenerationConfig config = with_wishes(generator.config(), {.max_new_tokens = 40, .temperature = 0.7});
 //   std::vector<std::vector<std::int32_t>> prompts{generator.encode("Once upon a time")};
 //   auto found = generator.generate(ctx, prompts, config, {.seed = 1});
@@ -61,6 +65,10 @@ struct GeneratorOptions {
 
 class Generator {
  public:
+  // Opens a model's folder. With a Context of bfloat16 the weights take half the memory. Error when it is no model that generates
+  // (it says what it is for), or has no tokenizer though text is wanted.
+  static Generator load(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options = {});
+
   const SequenceModel& model() const { return *view_; }
   const GenerationConfig& config() const { return config_; }  // what the folder says
   bool has_encoder() const { return encoder_; }
@@ -76,9 +84,15 @@ class Generator {
   // As transformer::generate. Generated::text and GeneratedToken::text are what a sequence adds to its prompt.
   std::vector<std::vector<Generated>> generate(Context& ctx, std::span<const std::vector<std::int32_t>> prompts,
                                                const GenerationConfig& config, GenerateOptions options = {}) const;
+  // What goes on from this text (with an encoder: what answers it): the first sequence, without the prompt.
+  std::string generate(Context& ctx, std::string_view prompt, const GenerationWishes& wishes = {},
+                       const GenerateOptions& options = {}) const;
+
+  // What is odd about a prompt, for people: "has 3000 tokens, …"; empty when nothing is. It was cut (GeneratorOptions::slide), is
+  // longer than what the model was trained with, or is mostly unknown to its vocabulary.
+  std::string odd_about(std::span<const std::int32_t> prompt) const;
 
  private:
-  friend Generator load_generator(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options);
   Generator() = default;
   const Tokenizer& source_tokenizer() const;  // Error without one
 
@@ -87,13 +101,9 @@ class Generator {
   TokenizerPair tokenizers_;
   GenerationConfig config_;
   std::optional<ChatTemplate> chat_;
-  bool encoder_ = false;
+  bool encoder_ = false, slide_ = true;
   bool frames_ = true;  // the tokenizer puts special tokens around a text
 };
-
-// Opens a model's folder. With a Context of bfloat16 the weights take half the memory. Error when it is no model that generates
-// (it says what it is for), or has no tokenizer though text is wanted.
-Generator load_generator(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options = {});
 
 // Prompts in, what is generated out.
 struct PromptStream {

@@ -34,8 +34,10 @@ struct SearchOptions {
     field("min_length", self.min_length, "tokens that a target has at least");
     field("allow_unk", self.allow_unk, "let the unknown token be generated");
     field("batch_tokens", self.batch_tokens, "source tokens that are translated together");
-    field("alignment", self.alignment, "give the cross-attention of each target token");
-    field("alignment_layer", self.alignment_layer, "of this decoder layer, from 0 (-1: the last)");
+    field(
+        "alignment", self.alignment,
+        "say which source token each target token attends to most: behind the translation, the tokens of both and pairs of their numbers");
+    field("alignment_layer", self.alignment_layer, "take the alignment from this decoder layer, from 0 (-1: the last)");
   }
 };
 

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+
+#include "transformer/text/tokenizer.h"
 
 namespace transformer {
 
@@ -10,8 +13,12 @@ struct TextReport {
   std::int64_t texts = 0;
   std::int64_t invalid_utf8 = 0;  // sequences replaced by U+FFFD
   std::int64_t truncated = 0;     // longer than the model takes: only the beginning was read
+  std::int64_t unknown = 0;       // more than half of their tokens are unknown to the vocabulary
 
   std::string summary() const;  // one line for people, empty when there is nothing to say
 };
+
+// Is more than half of it unknown to the vocabulary?
+bool mostly_unknown(const Tokenizer& tokenizer, std::span<const std::int32_t> ids);
 
 }  // namespace transformer

@@ -16,7 +16,8 @@ namespace transformer {
 
 struct Translation {
   std::string text = {};
-  Hypothesis hypothesis = {};  // its tokens, scores and alignment
+  Hypothesis hypothesis = {};             // its tokens, scores and alignment
+  std::vector<std::int32_t> source = {};  // what was translated, as the model read it: the columns of the alignment
 };
 
 // What was odd about the input; nothing of it is an error.
@@ -25,6 +26,7 @@ struct TranslationReport {
   std::int64_t empty = 0;         // without a token: their translation is empty
   std::int64_t invalid_utf8 = 0;  // sequences replaced by U+FFFD
   std::int64_t truncated = 0;     // longer than the model takes: only the beginning was translated
+  std::int64_t unknown = 0;       // more than half of their tokens are unknown to the vocabulary
 
   // "2 lines were longer than …; …": one line for people, empty when there is nothing to say.
   std::string summary() const;
@@ -63,8 +65,9 @@ class Translator {
 
   // Lines in, lines out, in order: one for each, an empty one for an empty one, whatever bytes they hold. Reads until next()
   // says false; at most chunk_lines at a time, and no more than are there when ready() says that the next one is not. With
-  // n_best > 1 the lines are "number ||| translation ||| score", n_best for each line in; otherwise score and alignment
-  // (pairs source-target of token numbers) stand behind " ||| " when asked for. Error when writing fails.
+  // n_best > 1 the lines are "number ||| translation ||| score", n_best for each line in; otherwise the score stands behind " ||| "
+  // when asked for. So does the alignment: "source tokens ||| target tokens ||| 0-0 1-2 …", pairs source-target of their numbers
+  // from 0, for each target token the source token that it attends to most. Error when writing fails.
   TranslationReport translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options = {},
                                     const LineOptions& lines = {}, const std::function<bool()>& ready = {}) const;
 

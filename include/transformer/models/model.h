@@ -5,11 +5,13 @@
 //   auto model = load_model(ctx, "bert-base-uncased");
 //   NamedTensors out = model->run(ctx, {{"input_ids", ids}, {"attention_mask", mask}}, {.hidden_states = true});
 //   out.at("logits");
-//   save_model(ctx, *model, "copy");
+//   for (const auto& [name, p] : parameters(*model)) use(name, p->tensor);
+//   save_model(ctx, *model, "copy");   // with its tokenizer
 //
 // A family is one file in src/models: it reads config.json through Settings (models/settings.h), builds the model, and gives
 // the table of its tensors' names (models/names.h). Its row stands in src/models/registry.cpp.
 
+#include <concepts>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -54,10 +56,26 @@ class Model {
 
   const nlohmann::json& config() const { return config_; }  // config.json as it was read
 
+  // The folder it was loaded from, and the files there that belong to it beside config.json and the weights: those of its tokenizer,
+  // of generation, of preprocessing. save_model copies them.
+  struct Origin {
+    std::filesystem::path folder = {};
+    std::vector<std::string> files = {};
+  };
+  const Origin& origin() const { return origin_; }
+
  private:
   friend std::unique_ptr<Model> make_model(const nlohmann::json& config);
+  friend std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const struct LoadOptions& options);
   nlohmann::json config_;
+  Origin origin_;
 };
+
+// All parameters of a model, as of any module (nn/parameter.h).
+template <std::derived_from<Model> M>
+std::vector<NamedParameter> parameters(M& model) {
+  return model.parameters();
+}
 
 // One row of the registry.
 struct Family {
@@ -82,9 +100,11 @@ struct LoadOptions {
 std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const LoadOptions& options = {});
 
 struct SaveOptions {
+  bool files = true;                // copy what belongs to it from the folder it was loaded from (Model::origin)
   std::optional<DType> dtype = {};  // of the tensors in the file; default: what config.json says (dtype, torch_dtype), or float32
 };
-// Writes config.json, with the values it was read with, and model.safetensors; each appears as a whole or not at all.
+// Writes config.json, with the values it was read with, model.safetensors, and for a model that was loaded the files that opening it
+// for its use needs, such as its tokenizer; each appears as a whole or not at all. Error when one of those is gone.
 void save_model(Context& ctx, Model& model, const std::filesystem::path& folder, const SaveOptions& options = {});
 
 // Copies of inputs: `name` must be there, and is checked to have `rank` dimensions. Error lists what was given.

@@ -3,7 +3,9 @@
 //
 //   Context ctx({.seed = config.seed});
 //   auto task = …;                       // a Task: translation, language model, …
-//   Trainer(ctx, task, config).run();    // goes on where an earlier run in the same folder stopped
+//   Trainer trainer(ctx, task, config);
+//   trainer.on_step([](const TrainStep& s) { fmt::print("{} {}\n", s.step, s.loss); });
+//   trainer.run();                       // goes on where an earlier run in the same folder stopped
 //
 // The folder holds, at any moment:
 //   config.json, model.safetensors, tokenizer   the best model so far, ready to use
@@ -12,6 +14,7 @@
 //   metrics.jsonl, metrics.csv, events.out…     what was measured
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -94,6 +97,21 @@ struct TrainResult {
   Metrics average = {};              // what the averaged model measured, when asked for
 };
 
+// An update that was just done.
+struct TrainStep {
+  std::int64_t step = 0, epoch = 0;  // both count from 1
+  double loss = 0.0, lr = 0.0, gradient_norm = 0.0;
+  std::int64_t tokens = 0;  // of its batches
+  bool skipped = false;     // the loss or the gradient was not finite: the weights are as before
+};
+
+// A validation that was just done.
+struct TrainValidation {
+  std::int64_t step = 0, epoch = 0;  // updates done, and the epoch of the last of them, from 1
+  Metrics metrics = {};
+  bool best = false;  // the best so far: this model will be saved
+};
+
 // Error when settings make no sense, or when the folder cannot be made or written to; nothing is made yet. Trainer does this too; do it
 // first where making the task takes long.
 void check(const TrainConfig& config);
@@ -106,6 +124,11 @@ class Trainer {
   // `stop`, when given, is looked at after every update: once true, the state is saved and run() returns.
   Trainer(Context& ctx, Task& task, const TrainConfig& config, const std::atomic<bool>* stop = nullptr);
   ~Trainer();
+
+  // What is called after every update and after every validation, on the thread of run(). An exception ends the run as it is.
+  void on_step(std::function<void(const TrainStep&)> callback);
+  void on_validation(std::function<void(const TrainValidation&)> callback);
+
   TrainResult run();
 
  private:
