@@ -234,6 +234,7 @@ def cases():
     marian = dict(bart, pad_token_id=119, decoder_start_token_id=119, eos_token_id=0, forced_eos_token_id=0, bos_token_id=None, activation_function="swish")
     yield "marian-plain", lambda: pair(hf.MarianMTModel, hf.MarianConfig(**marian, scale_embedding=False))
     yield "marian-two", lambda: pair(hf.MarianMTModel, hf.MarianConfig(**{**marian, "activation_function": "relu"}, scale_embedding=True, share_encoder_decoder_embeddings=False, tie_word_embeddings=False, decoder_vocab_size=V))
+    bart = dict(bart, d_model=24, encoder_layers=2, decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=28)  # small: kept in variants/
     pegasus = dict(bart, pad_token_id=0, decoder_start_token_id=0, eos_token_id=1, forced_eos_token_id=1)
     yield "pegasus-plain", lambda: pair(hf.PegasusForConditionalGeneration, hf.PegasusConfig(**pegasus, scale_embedding=True))
     yield "pegasus-untied", lambda: pair(hf.PegasusForConditionalGeneration, hf.PegasusConfig(**pegasus, activation_function="swish", tie_word_embeddings=False))
@@ -242,7 +243,7 @@ def cases():
     yield "mbart-base", lambda: encoder(hf.MBartModel, hf.MBartConfig(**bart), None, types=1)
     m2m = dict(bart, encoder_layerdrop=0.0, decoder_layerdrop=0.0)
     yield "m2m_100-plain", lambda: pair(hf.M2M100ForConditionalGeneration, hf.M2M100Config(**m2m, scale_embedding=False))
-    yield "m2m_100-swish", lambda: wrapped(hf.M2M100ForConditionalGeneration, hf.M2M100Config(**{**m2m, "d_model": 24, "forced_bos_token_id": 17}, activation_function="swish"), padded_labels=True)
+    yield "m2m_100-swish", lambda: wrapped(hf.M2M100ForConditionalGeneration, hf.M2M100Config(**{**m2m, "d_model": 20, "forced_bos_token_id": 17}, activation_function="swish"), padded_labels=True)
     yield "m2m_100-left", lambda: left(hf.M2M100ForConditionalGeneration, hf.M2M100Config(**m2m))
     vit = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=3, intermediate_size=80, image_size=24, patch_size=6, hidden_dropout_prob=0,
                attention_probs_dropout_prob=0)

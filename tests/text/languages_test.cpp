@@ -83,8 +83,8 @@ TEST(Languages, M2M100HasItsIdsInAFile) {
   Ids ids;
   for (const std::int32_t id : plain->encode(text)) ids.push_back(vocab.value(plain->piece(id), 3));
   const auto first = static_cast<std::int32_t>(vocab.size());
-  EXPECT_EQ(pair.source->tokenize(text).ids, framed({first + 19}, ids, {2})) << "__en__ is the twentieth";
-  EXPECT_EQ(pair.source->piece(first + 19), "__en__");
+  EXPECT_EQ(pair.source->tokenize(text).ids, framed({first + 18}, ids, {2})) << "__en__ is the nineteenth";
+  EXPECT_EQ(pair.source->piece(first + 18), "__en__");
   EXPECT_EQ(pair.target->piece(pair.language), "__ko__");
   EXPECT_TRUE(pair.source->is_special(first));
   EXPECT_EQ(pair.source->size(), first + 100);
