@@ -222,7 +222,17 @@ std::vector<std::string> vocabulary_seeds() {
        joined({{"tokenizer_config.json", R"({"tokenizer_class": "LlamaTokenizer", "legacy": false, "add_bos_token": true})"},
                {"tokenizer.model", bpe}}),
        joined({{"config.json", R"({"model_type": "t5"})"}, {"tokenizer_config.json", R"({"extra_ids": 3})"}, {"spiece.model", unigram}}),
-       joined({{"vocab.json", pieces}, {"source.spm", unigram}, {"target.spm", unigram}})});
+       joined({{"vocab.json", pieces}, {"source.spm", unigram}, {"target.spm", unigram}}),
+       joined({{"config.json", R"({"model_type": "pegasus"})"}, {"tokenizer_config.json", R"({"offset": 5})"}, {"spiece.model", unigram}}),
+       joined({{"config.json", R"({"model_type": "m2m_100"})"},
+               {"tokenizer_config.json", R"({"src_lang": "en", "tgt_lang": "ko", "language_codes": "m2m100"})"},
+               {"vocab.json", pieces},
+               {"sentencepiece.bpe.model", bpe}}),
+       joined({{"config.json", R"({"model_type": "mbart"})"}, {"sentencepiece.bpe.model", unigram}}),
+       joined({{"tokenizer_config.json", R"({"tokenizer_class": "MBart50Tokenizer", "src_lang": "ko_KR"})"},
+               {"sentencepiece.bpe.model", unigram}}),
+       joined({{"tokenizer_config.json", R"({"tokenizer_class": "NllbTokenizer", "legacy_behaviour": true})"},
+               {"sentencepiece.bpe.model", bpe}})});
 }
 
 std::vector<std::string> chat_seeds() {

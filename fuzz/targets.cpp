@@ -21,7 +21,7 @@
 #include "transformer/text/labelled.h"
 #include "transformer/text/tagged.h"
 #include "transformer/text/token_row.h"
-#include "transformer/text/tokenizer.h"
+#include "transformer/text/tokenizer_pair.h"
 #include "transformer/text/utf8.h"
 #include "transformer/text/vocabulary.h"
 #include "transformer/text/words.h"
@@ -190,6 +190,12 @@ int fuzz_vocabulary(const std::uint8_t* data, std::size_t size) {
     for (const char* name : vocabulary_files) fs::remove(scratch.path() / name, ignored);
     for (const auto& [name, bytes] : split_files(text_of(data, size))) scratch.write(name, bytes);
     use(*load_tokenizer(scratch.path()));
+    // Of a model for many languages, in one of those that the usual files name.
+    const bool codes = std::string_view(reinterpret_cast<const char*>(data), size).find("m2m") != std::string_view::npos;
+    const TokenizerPair pair = load_tokenizers(
+        scratch.path(),
+        codes ? Languages{.source_lang = "ko", .target_lang = "en"} : Languages{.source_lang = "ko_KR", .target_lang = "en_XX"});
+    use(*pair.source), use(*pair.target);
   });
 }
 

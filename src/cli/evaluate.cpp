@@ -44,7 +44,8 @@ std::vector<std::string> read_all(const std::string& path) {
   return lines;
 }
 
-std::vector<std::string> translations(const EvaluateConfig& config, const SearchOptions& search, const ComputeConfig& compute) {
+std::vector<std::string> translations(const EvaluateConfig& config, const Languages& languages, const SearchOptions& search,
+                                      const ComputeConfig& compute) {
   if (config.model.empty()) {
     if (!config.source.empty()) throw CLI::ValidationError("--source is what a MODEL shall translate, but there is none");
     return read_all(config.hypothesis);
@@ -52,13 +53,13 @@ std::vector<std::string> translations(const EvaluateConfig& config, const Search
   if (config.source.empty()) throw CLI::RequiredError("--source");
   const std::vector<std::string> sources = read_all(config.source);
   Context ctx(compute.context());
-  return Translator::load(ctx, config.model).translate(ctx, sources, search);
+  return Translator::load(ctx, config.model, languages).translate(ctx, sources, search);
 }
 
-void evaluate(const EvaluateConfig& config, const BleuOptions& bleu, ChrfOptions chrf, const SearchOptions& search,
-              const ComputeConfig& compute) {
+void evaluate(const EvaluateConfig& config, const Languages& languages, const BleuOptions& bleu, ChrfOptions chrf,
+              const SearchOptions& search, const ComputeConfig& compute) {
   if (config.reference.empty()) throw CLI::RequiredError("--reference");
-  const std::vector<std::string> hypotheses = translations(config, search, compute);
+  const std::vector<std::string> hypotheses = translations(config, languages, search, compute);
   const std::string origin = config.model.empty() ? (config.hypothesis == "-" ? "standard input" : config.hypothesis) : config.source;
   std::vector<std::vector<std::string>> references;
   for (const std::string& path : config.reference) {
@@ -83,6 +84,7 @@ void add_evaluate(CLI::App& app) {
   auto config = std::make_shared<EvaluateConfig>();
   auto bleu = std::make_shared<BleuOptions>();
   auto chrf = std::make_shared<ChrfOptions>();
+  auto languages = std::make_shared<Languages>();
   auto search = std::make_shared<SearchOptions>();
   auto images = std::make_shared<EvaluateImages>();
   auto labels = std::make_shared<EvaluateLabels>();
@@ -91,7 +93,7 @@ void add_evaluate(CLI::App& app) {
   auto compute = std::make_shared<ComputeConfig>();
   verb->add_option("MODEL", config->model,
                    "a model's folder; a translator translates --source, and that is judged; without MODEL, --hypothesis is judged");
-  add_settings(*verb, *config, *bleu, part(*chrf, {.prefix = "chrf", .without = {"lowercase"}}),
+  add_settings(*verb, *config, *languages, *bleu, part(*chrf, {.prefix = "chrf", .without = {"lowercase"}}),
                part(*search, {.without = {"n_best", "alignment", "alignment_layer"}}),
                part(*series, {.without = {"header", "delimiter"}}),  // those of --data
                *images, *labels, *text, *compute);
@@ -113,7 +115,7 @@ void add_evaluate(CLI::App& app) {
       series->table.header = labels->columns.header;
       series->table.delimiter = labels->columns.delimiter;
       evaluate_series(config->model, *series, *compute);
-    } else evaluate(*config, *bleu, *chrf, *search, *compute);
+    } else evaluate(*config, *languages, *bleu, *chrf, *search, *compute);
   });
 }
 

@@ -31,12 +31,13 @@ LineSource lines_of(const std::vector<std::string>& texts) {
   return [texts, at = std::size_t{0}](std::string& line) mutable { return at < texts.size() && (line = texts[at++], true); };
 }
 
-void translate(const TranslateConfig& config, const SearchOptions& options, const LineOptions& lines, const ComputeConfig& compute) {
+void translate(const TranslateConfig& config, const Languages& languages, const SearchOptions& options, const LineOptions& lines,
+               const ComputeConfig& compute) {
   if (config.model.empty()) throw CLI::RequiredError("MODEL");
   if (!config.text.empty() && !config.input.empty()) throw CLI::ValidationError("--text and --input exclude each other");
   keep_apart({{"--input", config.text.empty() ? or_standard(config.input) : ""}}, {{"--output", or_standard(config.output)}});
   Context ctx(compute.context());
-  const Translator translator = Translator::load(ctx, config.model);
+  const Translator translator = Translator::load(ctx, config.model, languages);
 
   LineStream standard_input;
   LineSource next = [&](std::string& line) { return standard_input.next(line); };
@@ -63,12 +64,13 @@ void translate(const TranslateConfig& config, const SearchOptions& options, cons
 void add_translate(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("translate", "translate the lines of standard input with a trained model");
   auto config = std::make_shared<TranslateConfig>();
+  auto languages = std::make_shared<Languages>();
   auto options = std::make_shared<SearchOptions>();
   auto lines = std::make_shared<LineOptions>();
   auto compute = std::make_shared<ComputeConfig>();
   verb->add_option("MODEL", config->model, "a model's folder");
-  add_settings(*verb, *config, *options, *lines, *compute);
-  verb->callback([=] { translate(*config, *options, *lines, *compute); });
+  add_settings(*verb, *config, *languages, *options, *lines, *compute);
+  verb->callback([=] { translate(*config, *languages, *options, *lines, *compute); });
 }
 
 }  // namespace transformer::cli

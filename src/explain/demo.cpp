@@ -60,13 +60,14 @@ DemoResult run_demo(Context& ctx, const DemoOptions& options, const std::atomic<
              training.back().second);
 
   const auto resumed = latest_checkpoint(options.out);
-  // The tokenizer itself, as it was trained: the folder as a whole is a Marian model, whose tokenizer knows no start of a sentence.
-  const TokenizerPtr tokenizer = resumed ? load_tokenizer(*resumed / "source.spm") : train_tokenizer(training);
+  const TokenizerPtr trained = resumed ? nullptr : train_tokenizer(training);
   const Pairs some(testing.begin(), testing.begin() + static_cast<std::ptrdiff_t>(std::min(validated, testing.size())));
   TranslateTask task(
-      ctx, {.training = training, .validation = some, .tokenizers = {tokenizer, tokenizer}}, {.vocab_size = vocabulary, .max_tokens = 4096},
-      {.d_model = 128, .num_heads = 4, .d_ff = 256, .num_layers = 2, .dropout = 0.05F, .attention_dropout = 0.0F, .ffn_dropout = 0.0F});
-  fmt::print(stderr, "Training a Transformer of {} parameters with {} subwords\n", count(task.parameters()), tokenizer->size());
+      ctx, {.training = training, .validation = some, .tokenizers = {trained, trained}}, {.vocab_size = vocabulary, .max_tokens = 4096},
+      {.d_model = 128, .num_heads = 4, .d_ff = 256, .num_layers = 2, .dropout = 0.05F, .attention_dropout = 0.0F, .ffn_dropout = 0.0F},
+      resumed);
+  const Tokenizer& tokenizer = *task.tokenizers().source;
+  fmt::print(stderr, "Training a Transformer of {} parameters with {} subwords\n", count(task.parameters()), tokenizer.size());
   Trainer trainer(ctx, task,
                   {.save_dir = options.out,
                    .max_update = options.updates,
@@ -101,7 +102,7 @@ DemoResult run_demo(Context& ctx, const DemoOptions& options, const std::atomic<
   const std::size_t chosen = 2;
   const fs::path picture = fs::path(options.out) / "attention.svg";
   AtomicFile file(picture);
-  file.write(attention_svg(picture_of(*tokenizer, documents[chosen], answers[chosen].front())));
+  file.write(attention_svg(picture_of(tokenizer, documents[chosen], answers[chosen].front())));
   file.commit();
   result.picture = picture.string();
   fmt::print("\nWhere the model looked when it wrote \"{}\": {}\n", answers[chosen].front().text, result.picture);

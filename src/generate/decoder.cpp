@@ -109,10 +109,16 @@ class TranslationDecoder final : public StepDecoder {
 
 }  // namespace
 
-TranslationModel::TranslationModel(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary)
-    : model_(model), source_eos_(source_eos), target_(target), vocabulary_(vocabulary > 0 ? vocabulary : model.target_vocabulary()) {
+TranslationModel::TranslationModel(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary,
+                                   std::int32_t language)
+    : model_(model), source_eos_(source_eos), target_(target), vocabulary_(vocabulary > 0 ? vocabulary : model.target_vocabulary()),
+      language_(language) {
   if (target.bos < 0 || target.eos < 0)
     fail("TranslationModel", "the target needs a start and an end token, got ids {} and {}", target.bos, target.eos);
+}
+
+std::vector<std::int32_t> TranslationModel::prompt(std::span<const std::int32_t>) const {
+  return language_ < 0 ? std::vector{target_.bos} : std::vector{target_.bos, language_};
 }
 
 std::unique_ptr<StepDecoder> TranslationModel::start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const {

@@ -71,28 +71,37 @@ Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPai
          source, target_size);
   source_eos_ = tokenizers_.source->eos();
   if (complete()) {
-    const std::vector<std::int32_t> frame = tokenizers_.source->tokenize("").ids;  // what it puts around every text
-    if (frame.empty() || frame.back() != source_eos_) source_eos_ = -1;
+    frame_ = frame_of(*tokenizers_.source);
+    if (frame_.behind.empty() || frame_.behind.back() != source_eos_) source_eos_ = -1;
+    else frame_.behind.pop_back();
   }
 }
 
-SpecialTokens target_tokens(const Tokenizer& tokenizer, const std::filesystem::path& folder) {
+TokenizerPair translator_tokenizers(const std::filesystem::path& folder, Languages languages) {
   const GenerationConfig generation = load_generation_config(folder);
-  SpecialTokens target = tokenizer.special_tokens();
+  const auto named = generation.forced_bos_token_id ? generation.forced_bos_token_id : generation.decoder_start_token_id;
+  languages.usual_target = named.value_or(-1);
+  return load_tokenizers(folder, languages);
+}
+
+SpecialTokens target_tokens(const TokenizerPair& tokenizers, const std::filesystem::path& folder) {
+  const GenerationConfig generation = load_generation_config(folder);
+  SpecialTokens target = tokenizers.target->special_tokens();
   if (generation.decoder_start_token_id) target.bos = *generation.decoder_start_token_id;
   if (!generation.eos_token_id.empty()) target.eos = generation.eos_token_id.front();
   if (generation.pad_token_id) target.pad = *generation.pad_token_id;
+  if (tokenizers.language >= 0 && tokenizers.language_alone) target.bos = tokenizers.language;
   return target;
 }
 
-Translator Translator::load(Context& ctx, const std::filesystem::path& folder) {
+Translator Translator::load(Context& ctx, const std::filesystem::path& folder, const Languages& languages) {
   std::shared_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
   const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
   if (seq2seq == nullptr)
     fail(folder.string(), "a model of type {} does not translate: expected one with an encoder and a decoder",
          model->config().at("model_type").dump());
-  TokenizerPair tokenizers = load_tokenizers(folder);
-  const SpecialTokens target = target_tokens(*tokenizers.target, folder);
+  TokenizerPair tokenizers = translator_tokenizers(folder, languages);
+  const SpecialTokens target = target_tokens(tokenizers, folder);
   return {std::shared_ptr<const EncoderDecoder>(model, &seq2seq->network), std::move(tokenizers), target};
 }
 
@@ -100,20 +109,20 @@ bool Translator::complete() const { return tokenizers_.source->kind() == "huggin
 
 std::vector<std::int32_t> Translator::source_ids(const std::string& text, std::size_t longest, std::int64_t& replaced,
                                                  std::int64_t& cut) const {
-  const std::string_view beginning = beginning_of(text, longest_text);
-  std::vector<std::int32_t> ids = tokenizers_.source->encode(beginning, &replaced);
-  if (complete() && !ids.empty()) {
-    ids = tokenizers_.source->tokenize(beginning).ids;
-    if (source_eos_ >= 0) ids.pop_back();
-  }
-  if (text.size() > longest_text || ids.size() > longest) ++cut;
-  if (ids.size() > longest) ids.resize(longest);
+  std::vector<std::int32_t> ids = tokenizers_.source->encode(beginning_of(text, longest_text), &replaced);
+  const std::size_t around = frame_.before.size() + frame_.behind.size(), room = longest - std::min(longest, around);
+  if (text.size() > longest_text || ids.size() > room) ++cut;
+  if (ids.size() > room) ids.resize(room);
+  if (ids.empty()) return ids;
+  ids.insert(ids.begin(), frame_.before.begin(), frame_.before.end());
+  ids.insert(ids.end(), frame_.behind.begin(), frame_.behind.end());
   return ids;
 }
 
 std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx, std::span<const std::string> texts,
                                                                    const SearchOptions& options, TranslationReport* report) const {
-  const TranslationModel view(*model_, source_eos_, target_, tokenizers_.target->size());
+  const std::int32_t language = tokenizers_.language_alone ? -1 : tokenizers_.language;
+  const TranslationModel view(*model_, source_eos_, target_, tokenizers_.target->size(), language);
   std::vector<std::vector<std::int32_t>> all(texts.size());
   std::atomic<std::int64_t> invalid{0}, truncated{0};
   const auto longest = static_cast<std::size_t>(view.max_source());

@@ -127,7 +127,8 @@ const Family classic{.model_type = model_type, .make = [](Settings& s) -> std::u
                        Seq2SeqOptions options{.names = transformer_rules,
                                               .output_name = output_name,
                                               .start = s.maybe<std::int64_t>("decoder_start_token_id"),
-                                              .pad = config.pad_id};
+                                              .pad = config.pad_id,
+                                              .dropout = {.feed_forward = "ffn_dropout"}};
                        options.load.ignored.assign(computed.begin(), computed.end());
                        return std::make_unique<Seq2SeqModel>(config.encoder_decoder(), std::move(options));
                      }};

@@ -1,74 +1,37 @@
+// Marian: BART with sinusoids (all sines, then all cosines) and without the norm of the embeddings. Published models begin their
+// targets with <pad>, whose embedding is zero.
 #include "transformer/models/marian.h"
 
-#include <cmath>
-
-#include "transformer/io/config.h"
+#include "models/bart_body.h"
+#include "models/translator_config.h"
 
 namespace transformer {
-namespace {
 
-const char* activation_name(FeedForwardKind kind) {
-  switch (kind) {
-    case FeedForwardKind::relu: return "relu";
-    case FeedForwardKind::gelu: return "gelu";
-    case FeedForwardKind::gelu_tanh: return "gelu_new";
-    case FeedForwardKind::silu: return "swish";
-    default: return nullptr;
-  }
-}
+std::string why_not_marian(const TransformerConfig& c) { return why_not(c, "a Marian model", NormPlace::post); }
 
-}  // namespace
-
-std::string why_not_marian(const TransformerConfig& c) {
-  auto differs = [](const char* name, const auto& given, const auto& possible) {
-    const auto text = [&](const auto& value) { return detail::write_value(value, name).dump(); };
-    return given == possible ? std::string() : fmt::format("{} is {}, but a Marian model has {}", name, text(given), text(possible));
-  };
-  if (std::string why = differs("norm", c.norm, NormPlace::post); !why.empty()) return why;
-  if (std::string why = differs("norm_kind", c.norm_kind, NormKind::layer_norm); !why.empty()) return why;
-  if (std::string why = differs("norm_eps", c.norm_eps, 1e-5F); !why.empty()) return why;
-  if (activation_name(c.activation) == nullptr) return differs("activation", c.activation, FeedForwardKind::relu);
-  if (c.positions != PositionKind::sinusoidal_halves) {
-    if (std::string why = differs("positions", c.positions, PositionKind::sinusoidal); !why.empty()) return why;
-  }
-  return c.num_kv_heads == 0 ? "" : differs("num_kv_heads", c.num_kv_heads, c.num_heads);
-}
-
-nlohmann::json marian_config(const TransformerConfig& c, const MarianTokens& tokens) {
+nlohmann::json marian_config(const TransformerConfig& c, const TranslatorTokens& tokens) {
   if (const std::string why = why_not_marian(c); !why.empty()) fail("marian", "{}", why);
-  const StackConfig encoder = c.stack(false), decoder = c.stack(true);
   const bool shared = c.tgt_vocab_size == 0;
-  auto number = [](float value) { return detail::write_value(value, "number"); };
-  return {{"model_type", "marian"},
-          {"architectures", {"MarianMTModel"}},
-          {"is_encoder_decoder", true},
-          {"vocab_size", c.src_vocab_size},
-          {"decoder_vocab_size", shared ? c.src_vocab_size : c.tgt_vocab_size},
-          {"share_encoder_decoder_embeddings", shared},
-          {"tie_word_embeddings", shared || c.tie_output},
-          {"d_model", c.d_model},
-          {"encoder_layers", encoder.layers},
-          {"decoder_layers", decoder.layers},
-          {"encoder_attention_heads", c.num_heads},
-          {"decoder_attention_heads", c.num_heads},
-          {"encoder_ffn_dim", c.d_ff},
-          {"decoder_ffn_dim", c.d_ff},
-          {"activation_function", activation_name(c.activation)},
-          {"max_position_embeddings", c.max_len},
-          {"scale_embedding", c.scale_embedding},
-          {"dropout", number(c.dropout)},
-          {"attention_dropout", number(c.attention_dropout)},
-          {"activation_dropout", number(c.ffn_dropout)},
-          {"encoder_layerdrop", 0.0},
-          {"decoder_layerdrop", 0.0},
-          {"init_std", number(1.0F / std::sqrt(static_cast<float>(c.d_model)))},
-          {"bos_token_id", tokens.start},
-          {"decoder_start_token_id", tokens.start},
-          {"eos_token_id", tokens.end},
-          {"forced_eos_token_id", tokens.end},
-          {"pad_token_id", tokens.padding},
-          {"dtype", "float32"},
-          {"use_cache", true}};
+  nlohmann::json config = translator_config(c, tokens, "marian", "MarianMTModel");
+  config["decoder_vocab_size"] = shared ? c.src_vocab_size : c.tgt_vocab_size;
+  config["share_encoder_decoder_embeddings"] = shared;
+  return config;
 }
+
+namespace families {
+
+const Family marian{.model_type = "marian", .make = [](Settings& s) {
+                      return make_bart_body(s,
+                                            {.architecture = "MarianMTModel",
+                                             .base_architecture = "MarianModel",
+                                             .vocabulary = 58101,
+                                             .pad = 58100,
+                                             .start = 58100,
+                                             .positions = BartPositions::sinusoids,
+                                             .two_tables = true,
+                                             .starts_with_padding = true});
+                    }};
+
+}  // namespace families
 
 }  // namespace transformer

@@ -1,7 +1,7 @@
 // The families: one row each, which stands in the family's own file.
 #include <fmt/format.h>
 
-#include "models/families.h"
+#include "models/bart_body.h"
 
 namespace transformer {
 
@@ -9,8 +9,9 @@ namespace {
 
 const std::vector<const Family*>& registry() {
   using namespace families;
-  static const std::vector<const Family*> all{&bart,   &bert,    &classic,  &deit,  &distilbert, &falcon, &gpt2, &llama,
-                                              &marian, &mistral, &patchtst, &qwen2, &roberta,    &swin,   &t5,   &vit};
+  static const std::vector<const Family*> all{&bart,  &bert,    &classic, &deit,  &distilbert, &falcon,   &gpt2,
+                                              &llama, &m2m_100, &marian,  &mbart, &mistral,    &patchtst, &pegasus,
+                                              &qwen2, &roberta, &swin,    &t5,    &vit};
   return all;
 }
 

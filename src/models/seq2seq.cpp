@@ -1,6 +1,9 @@
 #include "transformer/models/seq2seq.h"
 
+#include <algorithm>
+
 #include "transformer/ops/attention.h"
+#include "transformer/ops/copy.h"
 #include "transformer/ops/pack.h"
 #include "transformer/ops/shape.h"
 
@@ -52,6 +55,20 @@ constexpr std::int64_t not_a_label = -100;  // Hugging Face's mark of labels tha
 
 Seq2SeqModel::Seq2SeqModel(const EncoderDecoderConfig& config, Seq2SeqOptions options) : network(config), options_(std::move(options)) {}
 
+void Seq2SeqModel::complete_fresh(Context& ctx) {
+  for (EmbeddedStack* side : {&network.encoder, &network.decoder}) {
+    AddedPositions& positions = side->positions;
+    if (options_.saves_positions)
+      positions.table = {.shape = {positions.positions, positions.d},
+                         .trained = false,
+                         .tensor = sinusoidal_table(ctx, positions.positions, positions.d, true)};
+    if (!network.settings.zero_padding || !side->embedding) continue;
+    Tensor& rows = side->embedding->weight.tensor;
+    const std::int64_t from[] = {0}, to[] = {side->embedding->padding};
+    copy_rows(ctx, Tensor::zeros(ctx, {1, rows.cols()}), from, rows, to);
+  }
+}
+
 std::vector<Binding> Seq2SeqModel::bindings() {
   std::vector<NameRule> names = options_.names;
   if (network.output) names.push_back({.theirs = options_.output_name, .ours = "output"});
@@ -74,19 +91,27 @@ void Seq2SeqModel::adapt(const Checkpoint& files) {
   for (const auto& [name, side] :
        {std::pair{"encoder.positions.table", &network.encoder}, std::pair{"decoder.positions.table", &network.decoder}})
     for (const NameRule& rule : options_.names)
-      if (rule.ours == name && !side->positions.table.present() && has(rule.theirs))
+      if (rule.ours == name && side->positions.kind == PositionKind::sinusoidal_halves && has(rule.theirs))
         side->positions.table = {.shape = {side->positions.positions, side->positions.d}, .trained = false};
 }
 
 Tensor Seq2SeqModel::shifted(Context& ctx, const Tensor& labels) const {
-  if (!options_.start) fail("run", "labels need decoder_input_ids beside them: config.json says no decoder_start_token_id");
-  const std::vector<std::int64_t> from = values_of(labels);
+  if (!options_.start && !options_.wraps_labels)
+    fail("run", "labels need decoder_input_ids beside them: config.json says no decoder_start_token_id");
+  std::vector<std::int64_t> from = values_of(labels);
+  for (std::int64_t& id : from) {
+    if (id != not_a_label) continue;
+    if (!options_.pad) fail("run", "labels of -100 need a pad_token_id in config.json");
+    id = *options_.pad;
+  }
   std::vector<std::int64_t> to(from.size());
   const std::int64_t width = labels.dim(1);
-  for (std::int64_t i = 0; i < labels.numel(); ++i) {
-    const std::int64_t before = i % width == 0 ? *options_.start : from[static_cast<std::size_t>(i - 1)];
-    if (before == not_a_label && !options_.pad) fail("run", "labels of -100 need a pad_token_id in config.json");
-    to[static_cast<std::size_t>(i)] = before == not_a_label ? *options_.pad : before;
+  for (std::int64_t row = 0; row < labels.dim(0) && width > 0; ++row) {
+    const auto begin = from.begin() + row * width;
+    const std::int64_t padded = options_.pad ? std::count(begin, begin + width, *options_.pad) : 0;
+    to[static_cast<std::size_t>(row * width)] = options_.wraps_labels ? begin[std::max<std::int64_t>(width - padded - 1, 0)]
+                                                                      : *options_.start;
+    std::copy(begin, begin + width - 1, to.begin() + row * width + 1);
   }
   return Tensor::from<std::int64_t>(ctx, labels.shape(), to);
 }

@@ -90,7 +90,8 @@ std::unique_ptr<Model> make(Settings& s) {
   Seq2SeqOptions options{.start = s.maybe<std::int64_t>("decoder_start_token_id", 0),
                          .pad = s.maybe<std::int64_t>("pad_token_id", 0),
                          .base = base,
-                         .output_as_in_file = !scaled && !base};
+                         .output_as_in_file = !scaled && !base,
+                         .dropout = {.all = "dropout_rate", .attention = "", .feed_forward = ""}};
   options.load.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};  // of the oldest files
   if (base) options.load.ignored.push_back("lm_head.weight");
   options.names.push_back({.theirs = "shared", .ours = "encoder.embedding"});

@@ -100,6 +100,7 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
   if (bias.defined() && bias.device() != ctx.device()) fail(op, "bias is on {}, the context on {}", bias.device(), ctx.device());
   if (bias.defined() && bias.dtype() != x.dtype() && bias.dtype() != DType::float32)
     fail(op, "bias is {}: expected float32 or {}, the type of x", bias.dtype(), x.dtype());
+  if (options.fixed_row >= vocab) fail(op, "fixed_row is {}: weight {} has no such row", options.fixed_row, weight.shape());
   if (options.chunk_rows < 0) fail(op, "chunk_rows is {}: expected 0 or more", options.chunk_rows);
   const std::int64_t counted = count_targets(ctx, op, targets, n, vocab, options);
 
@@ -134,6 +135,10 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
     }
     if (dweight.defined()) kernels(ctx).matmul(ctx, logits, x_chunk, dweight, {.transpose_a = true, .accumulate = accumulate, .bias = {}});
     if (dbias.defined()) kernels(ctx).sum_rows(ctx, logits, dbias, accumulate);
+  }
+  if (dweight.defined() && options.fixed_row >= 0) {
+    Tensor fixed = dweight.row_block(options.fixed_row, 1);
+    kernels(ctx).fill(ctx, 0.0F, fixed);
   }
   return record(ctx, total(ctx, losses, options, counted), {x, weight, bias}, hand_over({dx, dweight, dbias}));
 }

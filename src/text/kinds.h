@@ -3,6 +3,7 @@
 
 #include <array>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,17 +34,34 @@ TokenizerPtr train_sentencepiece(const LineSource& lines, const SentencePieceOpt
 // What a tokenizer of train_sentencepiece has learned, in the order of its ids: neither special tokens nor bytes.
 std::vector<ScoredPiece> sentencepiece_pieces(const Tokenizer& tokenizer);
 
-// A SentencePiece model as a part of a pipeline (text/pipeline.h). Its ids are its own, or those of a vocabulary (Marian);
-// there, a text may begin with the language to translate to: >>fra<<.
+// How a SentencePiece model reads a text, beside its pieces.
+struct SentencePieceHabits {
+  std::string charsmap = {};  // the compiled rules of its normalisation, may be empty
+  bool unigram = true;        // otherwise BPE
+  bool space_first = true;    // a space is put before a text
+  bool single_spaces = true;  // rows of spaces become one, and those at the ends go
+};
+SentencePieceHabits sentencepiece_habits(const Tokenizer& tokenizer);  // of a tokenizer of train_sentencepiece or load_sentencepiece
+bool has_bytes(const Tokenizer& tokenizer);                            // does it spell unknown characters in bytes?
+
+// A SentencePiece model as a part of a pipeline (text/pipeline.h). Its ids are its own, or those of a vocabulary; there, with
+// `target_marks`, a text may begin with the language to translate to: >>fra<< (Marian).
 TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes);
-TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes, Vocabulary vocabulary, std::string_view unknown);
+TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes, Vocabulary vocabulary, std::string_view unknown,
+                                  bool target_marks);
 
 // A folder of Hugging Face, or one of the files such a folder has (text/huggingface.cpp).
 TokenizerPtr load_huggingface_folder(const std::filesystem::path& folder);  // null when it holds no tokenizer
 TokenizerPtr load_huggingface_json(const std::filesystem::path& file);
 TokenizerPtr load_word_piece(const std::filesystem::path& vocabulary);
+// The bytes of the file of a SentencePiece tokenizer.
+std::string sentencepiece_bytes(const Tokenizer& tokenizer);
 // Of a Marian folder: "source" or "target".
 TokenizerPtr load_marian(const std::filesystem::path& folder, const std::string& side);
 bool is_marian(const std::filesystem::path& folder);
+bool is_joint_marian(const std::filesystem::path& folder);  // its two sides are the same
+// One side of a Marian model that is in no folder yet, and the files that it will have there.
+TokenizerPtr marian_tokenizer(std::string_view bytes, const std::string& side, Vocabulary vocabulary,
+                              std::map<std::string, std::string> files);
 
 }  // namespace transformer

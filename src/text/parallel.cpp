@@ -22,10 +22,12 @@ std::int64_t count_rest(LineReader& reader) {
 bool frames(const Tokenizer& tokenizer) { return tokenizer.kind() == "huggingface"; }
 
 // The ids of a sentence, all that make_batch does not add.
-std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, const std::string& text, std::int32_t end, std::int64_t& replaced) {
+std::vector<std::int32_t> ids_of(const Tokenizer& tokenizer, const TokenFrame& frame, const std::string& text, std::int32_t end,
+                                 std::int64_t& replaced) {
   std::vector<std::int32_t> ids = tokenizer.encode(text, &replaced);
   if (!frames(tokenizer) || ids.empty()) return ids;
-  ids = tokenizer.tokenize(text).ids;
+  ids.insert(ids.begin(), frame.before.begin(), frame.before.end());
+  ids.insert(ids.end(), frame.behind.begin(), frame.behind.end());
   if (ids.back() == end) ids.pop_back();
   return ids;
 }
@@ -93,11 +95,17 @@ LineSource lines_of(PairSource pairs, PairSide side) {
   };
 }
 
+PairTokens pair_tokens(const TokenizerPair& tokenizers, const SpecialTokens& target) {
+  PairTokens tokens = pair_tokens(*tokenizers.source, target);
+  if (tokenizers.language >= 0 && tokenizers.language_alone) tokens.target_start = tokens.target_end = tokenizers.language;
+  return tokens;
+}
+
 PairTokens pair_tokens(const Tokenizer& source, const SpecialTokens& target) {
   PairTokens tokens{.source_end = source.eos(), .target_start = target.bos, .target_end = target.eos};
   if (frames(source)) {
-    const std::vector<std::int32_t> frame = source.tokenize("").ids;
-    if (frame.empty() || frame.back() != tokens.source_end) tokens.source_end = -1;
+    const std::vector<std::int32_t> behind = frame_of(source).behind;
+    if (behind.empty() || behind.back() != tokens.source_end) tokens.source_end = -1;
   } else if (tokens.source_end < 0) {
     fail(where, "the source tokenizer has no token for the end of a sentence");
   }
@@ -119,6 +127,7 @@ PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_t
   PairDataset data(tokens ? *tokens : pair_tokens(source_tokenizer, target_tokenizer.special_tokens()));
   report = {};
 
+  const TokenFrame source_frame = frame_of(source_tokenizer), target_frame = frame_of(target_tokenizer);
   // In parts of bounded size: read, tokenise in parallel, filter in the order of the text.
   struct Pair {
     std::string source_text, target_text;
@@ -135,8 +144,8 @@ PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_t
     }
     parallel_for(threads, std::ssize(part), 16, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        part[i].source = ids_of(source_tokenizer, part[i].source_text, data.source_eos(), part[i].replaced);
-        part[i].target = ids_of(target_tokenizer, part[i].target_text, data.target_eos(), part[i].replaced);
+        part[i].source = ids_of(source_tokenizer, source_frame, part[i].source_text, data.source_eos(), part[i].replaced);
+        part[i].target = ids_of(target_tokenizer, target_frame, part[i].target_text, data.target_eos(), part[i].replaced);
       }
     });
     for (const Pair& pair : part) {

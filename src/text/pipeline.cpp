@@ -11,8 +11,12 @@ namespace {
 
 class PipelineTokenizer final : public Tokenizer {
  public:
-  explicit PipelineTokenizer(Pipeline pipeline) : Tokenizer(pipeline.special), parts_(std::move(pipeline)) { check_surroundings(); }
+  PipelineTokenizer(std::shared_ptr<const Pipeline> pipeline, std::shared_ptr<const PostProcessor> frame)
+      : Tokenizer(pipeline->special), shared_(std::move(pipeline)), parts_(*shared_), frame_(std::move(frame)) {
+    check_surroundings();
+  }
 
+  const std::shared_ptr<const Pipeline>& shared() const { return shared_; }
   std::string_view kind() const override { return "huggingface"; }
   std::int64_t size() const override { return std::max(parts_.model->vocabulary().size(), parts_.added.vocabulary().size()); }
   bool is_special(std::int32_t id) const override { return parts_.added.is_special(id); }
@@ -32,9 +36,9 @@ class PipelineTokenizer final : public Tokenizer {
  private:
   // What is put around one text or two must be in the vocabulary: its ids come from the file too.
   void check_surroundings() const {
-    if (parts_.post_processor == nullptr) return;
+    if (frame_ == nullptr) return;
     for (const std::size_t texts : {1, 2})
-      for (const EncodedPart& part : parts_.post_processor->process(std::vector<EncodedPart>(texts), true))
+      for (const EncodedPart& part : frame_->process(std::vector<EncodedPart>(texts), true))
         for (std::size_t i = 0; i < part.encoding.size(); ++i)
           if (const std::int32_t id = part.encoding.ids[i]; id < 0 || id >= size())
             fail("post_processor", "'{}' has the id {}, but the vocabulary has {} tokens", part.encoding.tokens[i], id, size());
@@ -104,14 +108,14 @@ class PipelineTokenizer final : public Tokenizer {
   }
 
   Encoding surround(std::vector<Encoding> texts, std::span<const std::string_view> originals, bool special_tokens) const override {
-    if (parts_.post_processor == nullptr) return Tokenizer::surround(std::move(texts), originals, special_tokens);
+    if (frame_ == nullptr) return Tokenizer::surround(std::move(texts), originals, special_tokens);
     std::vector<EncodedPart> encoded;
     for (std::size_t i = 0; i < texts.size(); ++i) {
       texts[i].type_ids.assign(texts[i].size(), static_cast<std::int32_t>(i));
       encoded.push_back({std::move(texts[i]), originals[i]});
     }
     Encoding out;
-    for (EncodedPart& part : parts_.post_processor->process(std::move(encoded), special_tokens)) append(out, std::move(part.encoding));
+    for (EncodedPart& part : frame_->process(std::move(encoded), special_tokens)) append(out, std::move(part.encoding));
     return out;
   }
 
@@ -148,7 +152,9 @@ class PipelineTokenizer final : public Tokenizer {
     return std::string(!added.empty() ? added : parts_.model->vocabulary().token(id));
   }
 
-  Pipeline parts_;
+  std::shared_ptr<const Pipeline> shared_;
+  const Pipeline& parts_;
+  std::shared_ptr<const PostProcessor> frame_;  // may be null
 };
 
 // Names the part in an error about it.
@@ -164,7 +170,19 @@ auto in_part(const nlohmann::json& file, const char* key, auto&& read) {
 
 }  // namespace
 
-TokenizerPtr make_tokenizer(Pipeline pipeline) { return std::make_shared<PipelineTokenizer>(std::move(pipeline)); }
+TokenizerPtr make_tokenizer(Pipeline pipeline) {
+  const auto shared = std::make_shared<const Pipeline>(std::move(pipeline));
+  return std::make_shared<PipelineTokenizer>(shared, std::shared_ptr<const PostProcessor>(shared, shared->post_processor.get()));
+}
+
+const Pipeline* pipeline_of(const Tokenizer& tokenizer) {
+  const auto* made = dynamic_cast<const PipelineTokenizer*>(&tokenizer);
+  return made != nullptr ? made->shared().get() : nullptr;
+}
+
+TokenizerPtr with_frame(const Tokenizer& tokenizer, PostProcessorPtr frame) {
+  return std::make_shared<PipelineTokenizer>(dynamic_cast<const PipelineTokenizer&>(tokenizer).shared(), std::move(frame));
+}
 
 Pipeline read_pipeline(const nlohmann::json& file) {
   if (!file.is_object()) fail("tokenizer", "expected an object, got {}", file.type_name());

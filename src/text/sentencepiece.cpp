@@ -130,14 +130,45 @@ TokenizerPtr from_bytes(std::string_view source, std::string_view bytes) {
   return std::make_shared<SentencePieceTokenizer>(processor(source, bytes));
 }
 
+// The fields of a message of protocol buffers: f(number, value of a varint, bytes of what has a length).
+template <class F>
+void for_each_field(std::string_view message, const F& f) {
+  const auto varint = [&] {
+    std::uint64_t value = 0;
+    for (int shift = 0; !message.empty(); shift += 7) {
+      const auto byte = static_cast<unsigned char>(message.front());
+      message.remove_prefix(1);
+      if (shift < 64) value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
+      if (byte < 0x80) break;
+    }
+    return value;
+  };
+  const auto take = [&](std::uint64_t bytes) {
+    const std::string_view part = message.substr(0, std::min<std::uint64_t>(bytes, message.size()));
+    message.remove_prefix(part.size());
+    return part;
+  };
+  while (!message.empty()) {
+    const std::uint64_t key = varint();
+    switch (key & 7U) {
+      case 0: f(key >> 3, varint(), {}); break;
+      case 1: take(8); break;
+      case 2: f(key >> 3, 0, take(varint())); break;
+      case 5: take(4); break;
+      default: return;
+    }
+  }
+}
+
 class SentencePieceModel final : public TokenModel {
  public:
-  SentencePieceModel(std::unique_ptr<SentencePieceProcessor> model, Vocabulary vocabulary, std::int32_t unknown, bool own_ids)
-      : model_(std::move(model)), vocabulary_(std::move(vocabulary)), unknown_(unknown), own_ids_(own_ids) {}
+  SentencePieceModel(std::unique_ptr<SentencePieceProcessor> model, Vocabulary vocabulary, std::int32_t unknown, bool own_ids,
+                     bool target_marks)
+      : model_(std::move(model)), vocabulary_(std::move(vocabulary)), unknown_(unknown), own_ids_(own_ids), target_marks_(target_marks) {}
 
   void tokenize(std::string_view piece, std::vector<ModelToken>& tokens) const override {
     std::uint32_t begin = 0;
-    if (!own_ids_ && piece.starts_with(">>")) {
+    if (target_marks_ && piece.starts_with(">>")) {
       const std::size_t end = piece.substr(0, piece.find('\n')).rfind("<<");
       if (end != std::string_view::npos && end > 2) {
         begin = static_cast<std::uint32_t>(end + 2);
@@ -162,7 +193,7 @@ class SentencePieceModel final : public TokenModel {
   std::unique_ptr<SentencePieceProcessor> model_;
   Vocabulary vocabulary_;
   std::int32_t unknown_;
-  bool own_ids_;
+  bool own_ids_, target_marks_;
 };
 
 // Hands lines to the trainer, which keeps its own copy: each is freed as soon as it has been taken, if it is not `kept`.
@@ -323,18 +354,49 @@ std::vector<ScoredPiece> sentencepiece_pieces(const Tokenizer& tokenizer) {
   return pieces;
 }
 
+std::string sentencepiece_bytes(const Tokenizer& tokenizer) {
+  return dynamic_cast<const SentencePieceTokenizer&>(tokenizer).model().serialized_model_proto();
+}
+
+bool has_bytes(const Tokenizer& tokenizer) {
+  const auto& model = dynamic_cast<const SentencePieceTokenizer&>(tokenizer).model();
+  for (int id = 0; id < model.GetPieceSize(); ++id)
+    if (model.IsByte(id)) return true;
+  return false;
+}
+
+SentencePieceHabits sentencepiece_habits(const Tokenizer& tokenizer) {
+  constexpr std::uint64_t bpe = 2;
+  SentencePieceHabits habits;
+  const std::string file = sentencepiece_bytes(tokenizer);
+  for_each_field(file, [&](std::uint64_t field, std::uint64_t, std::string_view part) {
+    if (field == 2)  // trainer_spec
+      for_each_field(part, [&](std::uint64_t key, std::uint64_t value, std::string_view) {
+        if (key == 3) habits.unigram = value != bpe;
+      });
+    if (field == 3)  // normalizer_spec
+      for_each_field(part, [&](std::uint64_t key, std::uint64_t value, std::string_view text) {
+        if (key == 2) habits.charsmap = text;
+        if (key == 3) habits.space_first = value != 0;
+        if (key == 4) habits.single_spaces = value != 0;
+      });
+  });
+  return habits;
+}
+
 TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes) {
   auto model = processor(source, bytes);
   Vocabulary vocabulary;
   for (int id = 0; id < model->GetPieceSize(); ++id) vocabulary.add(model->IdToPiece(id), id);
   const std::int32_t unknown = model->unk_id();
-  return std::make_unique<SentencePieceModel>(std::move(model), std::move(vocabulary), unknown, true);
+  return std::make_unique<SentencePieceModel>(std::move(model), std::move(vocabulary), unknown, true, false);
 }
 
-TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes, Vocabulary vocabulary, std::string_view unknown) {
+TokenModelPtr sentencepiece_model(std::string_view source, std::string_view bytes, Vocabulary vocabulary, std::string_view unknown,
+                                  bool target_marks) {
   const std::int32_t id = vocabulary.find(unknown);
   if (id < 0) fail(source, "the vocabulary has no '{}'", unknown);
-  return std::make_unique<SentencePieceModel>(processor(source, bytes), std::move(vocabulary), id, false);
+  return std::make_unique<SentencePieceModel>(processor(source, bytes), std::move(vocabulary), id, false, target_marks);
 }
 
 }  // namespace transformer

@@ -5,11 +5,13 @@
 
 #include "text/blank.h"
 #include "train/batch_size.h"
+#include "text/kinds.h"
 #include "train/probability.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/json.h"
 #include "transformer/models/classic.h"
+#include "transformer/models/purpose.h"
 
 namespace transformer {
 namespace {
@@ -81,12 +83,25 @@ PairBatch to_tensors(Context& ctx, const PairIds& ids) {
           .labels = tensor(ids.labels)};
 }
 
-TranslateLayout decided(TranslateLayout given, const TransformerConfig& model) {
+// Why no other tool opens such a model; "" when one does.
+std::string why_not_open(const TransformerConfig& model) {
+  return model.norm == NormPlace::pre ? why_not_pegasus(model) : why_not_marian(model);
+}
+
+// `separate`: each side has a vocabulary of its own. A run that goes on keeps its layout.
+TranslateLayout decided(TranslateLayout given, TransformerConfig model, bool separate, const std::optional<fs::path>& resumed) {
   static_cast<void>(model.encoder_decoder());  // says what is wrong with its sizes
-  const std::string why_not = why_not_marian(model);
-  if (given == TranslateLayout::automatic) return why_not.empty() ? TranslateLayout::marian : TranslateLayout::transformer;
-  if (given == TranslateLayout::marian && !why_not.empty())
-    fail("train translate", "{}: change that, or choose the layout transformer (--arch transformer)", why_not);
+  model.tgt_vocab_size = separate ? 1 : 0;
+  if (given == TranslateLayout::automatic) {
+    if (TranslateLayout kept{}; resumed)
+      return detail::read_value(read_json(*resumed / "config.json").at("model_type"), kept, "model_type"), kept;
+    if (!why_not_open(model).empty()) return TranslateLayout::transformer;
+    return model.norm == NormPlace::pre ? TranslateLayout::pegasus : TranslateLayout::marian;
+  }
+  const std::string why_not = given == TranslateLayout::marian ? why_not_marian(model)
+      : given == TranslateLayout::pegasus                      ? why_not_pegasus(model)
+                                                               : "";
+  if (!why_not.empty()) fail("train translate", "{}: change that, or choose the layout transformer (--arch transformer)", why_not);
   return given;
 }
 
@@ -101,18 +116,20 @@ void check_not_set(const TranslateConfig& config) {
 
 // The keys of config.json that the dropouts are.
 nlohmann::json changed_dropout(const FineTuning& start, const nlohmann::json& config) {
-  const auto type = config.value("model_type", nlohmann::json());
-  const bool t5 = type == "t5", hugging_face = type == "marian" || type == "bart";
   nlohmann::json changes = nlohmann::json::object();
-  auto change = [&](const char* field, const std::optional<float>& value, const char* key) {
+  if (!start.dropout && !start.attention_dropout && !start.ffn_dropout) return changes;
+  const std::unique_ptr<Model> model = make_model(config);
+  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
+  if (seq2seq == nullptr) return changes;  // it is refused
+  const DropoutKeys& keys = seq2seq->dropout_keys();
+  auto change = [&](const char* field, const std::optional<float>& value, const std::string& key) {
     if (!value) return;
-    if (t5 && std::string_view(field) != "dropout")
-      wrong_setting("train translate", field, "is set, but a T5 model has one `dropout` for all: set that");
+    if (key.empty()) wrong_setting("train translate", field, "is set, but {} has one `dropout` for all: set that", architecture_of(*model));
     changes[key] = probability("train translate", field, *value);
   };
-  change("dropout", start.dropout, t5 ? "dropout_rate" : "dropout");
-  change("attention_dropout", start.attention_dropout, "attention_dropout");
-  change("ffn_dropout", start.ffn_dropout, hugging_face ? "activation_dropout" : "ffn_dropout");
+  change("dropout", start.dropout, keys.all);
+  change("attention_dropout", start.attention_dropout, keys.attention);
+  change("ffn_dropout", start.ffn_dropout, keys.feed_forward);
   return changes;
 }
 
@@ -122,6 +139,13 @@ nlohmann::json vocabulary_of(const Tokenizer& tokenizer) {
   nlohmann::json ids = nlohmann::json::object();
   for (std::int32_t id = 0; id < tokenizer.size(); ++id) ids[tokenizer.piece(id)] = id;
   return ids;
+}
+
+// Runs that began before translators had the ids of published Marian models: vocab.json has the pieces as SentencePiece numbers them.
+bool has_piece_ids(const fs::path& folder) {
+  if (!exists(folder / source_file)) return false;
+  const TokenizerPtr pieces = load_tokenizer(folder / source_file);
+  return read_json(folder / "vocab.json").value("<pad>", -1) == pieces->pad();
 }
 
 // The files of Hugging Face's MarianTokenizer: two SentencePiece models, and the ids of their pieces.
@@ -144,11 +168,12 @@ void save_marian_tokenizers(const TokenizerPair& pair, const fs::path& folder) {
 TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, TransformerConfig model, const std::optional<fs::path>& resumed)
     : ModelTask(ctx, "train translate"), config_(config) {
   // Everything that can be wrong with the files or the model is known before the first minute of work.
-  config_.arch = decided(config.arch, model);
-  const auto [training, validation] = open_text(config);
+  for (const auto& [flag, given] : {std::pair{"--source-lang", config.source_lang}, {"--target-lang", config.target_lang}})
+    if (!given.empty()) fail("train translate", "{} is for a model of many languages that is trained further (--from)", flag);
   check_fresh(resumed);
-  make_tokenizers(resumed);
-  target_ = tokenizers_.target->special_tokens();
+  config_.arch = decided(config.arch, model, config.separate_vocabularies, resumed);
+  const auto [training, validation] = open_text(config);
+  take_tokenizers(resumed, [this] { return made_tokenizers(); });
   read(training, validation);
   build(std::move(model));
 }
@@ -161,10 +186,11 @@ TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, const 
   read(training, validation);
 }
 
-TranslateTask::TranslateTask(Context& ctx, Text text, const TranslateConfig& config, TransformerConfig model)
-    : ModelTask(ctx, "train translate"), config_(config), tokenizers_(std::move(text.tokenizers)),
-      target_(tokenizers_.target->special_tokens()) {
-  config_.arch = decided(config.arch, model);
+TranslateTask::TranslateTask(Context& ctx, const Text& text, const TranslateConfig& config, TransformerConfig model,
+                             const std::optional<fs::path>& resumed)
+    : ModelTask(ctx, "train translate"), config_(config) {
+  config_.arch = decided(config.arch, model, !text.tokenizers.joint(), resumed);
+  take_tokenizers(resumed, [&] { return text.tokenizers; });
   read(from_memory(text.training), text.validation.empty() ? PairSource() : from_memory(text.validation));
   build(std::move(model));
 }
@@ -177,8 +203,8 @@ void TranslateTask::open(const FineTuning& start) {
         ? ""
         : "does not translate: expected one with an encoder and a decoder, such as Marian, BART or T5";
       });
-  tokenizers_ = load_tokenizers(start.from);
-  target_ = target_tokens(*tokenizers_.target, start.from);
+  tokenizers_ = translator_tokenizers(start.from, {.source_lang = config_.source_lang, .target_lang = config_.target_lang});
+  target_ = target_tokens(tokenizers_, start.from);
   settings_.label_smoothing = start.label_smoothing;
   static_cast<void>(translator());  // says when the vocabularies do not fit
   for (const auto& [name, id] : {std::pair{"decoder_start_token_id", target_.bos}, std::pair{"eos_token_id", target_.eos}})
@@ -192,7 +218,7 @@ void TranslateTask::read(const PairSource& training, const PairSource& validatio
     const std::int64_t longest = std::min(network()->encoder.max_length(), network()->decoder.max_length()) - 1;
     filter.max_length = filter.max_length == 0 ? longest : std::min(filter.max_length, longest);
   }
-  const PairTokens tokens = pair_tokens(*tokenizers_.source, target_);
+  const PairTokens tokens = pair_tokens(tokenizers_, target_);
   auto load = [&](const PairSource& pairs, PairReport& report) {
     return PairDataset::load(pairs, *tokenizers_.source, *tokenizers_.target, filter, report, context().threads(), tokens);
   };
@@ -214,19 +240,30 @@ std::shared_ptr<const EncoderDecoder> TranslateTask::network() const {
 
 Translator TranslateTask::translator() const { return {network(), tokenizers_, target_}; }
 
-void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
+void TranslateTask::take_tokenizers(const std::optional<fs::path>& resumed, const std::function<TokenizerPair()>& fresh) {
+  const bool as_before = resumed && has_piece_ids(*resumed), given = !config_.tokenizer.empty();
+  if (!resumed || given) tokenizers_ = fresh();
+  else if (!as_before) tokenizers_ = load_tokenizers(*resumed);
+  else {
+    tokenizers_.source = tokenizers_.target = load_tokenizer(*resumed / source_file);
+    if (exists(*resumed / "target_vocab.json")) tokenizers_.target = load_tokenizer(*resumed / target_file);
+  }
+  const bool pieces = tokenizers_.source->kind() == "sentencepiece" && tokenizers_.target->kind() == "sentencepiece";
+  if (pieces && !as_before && config_.arch == TranslateLayout::marian) tokenizers_ = marian_tokenizers(tokenizers_);
+  if (pieces && config_.arch == TranslateLayout::pegasus) tokenizers_.source = tokenizers_.target = pegasus_tokenizer(*tokenizers_.source);
+  target_ = tokenizers_.target->special_tokens();
+  if (target_.bos < 0) target_.bos = target_.pad;  // as Marian and Pegasus begin
+}
+
+TokenizerPair TranslateTask::made_tokenizers() const {
   if (!config_.tokenizer.empty()) {
     if (config_.separate_vocabularies)
       fail("train translate", "a tokenizer was given for both languages, together with separate_vocabularies");
-    tokenizers_.source = tokenizers_.target = load_tokenizer(config_.tokenizer);
-    return;
+    const TokenizerPtr both = load_tokenizer(config_.tokenizer);
+    return {both, both};
   }
-  if (resumed) {
-    if (!exists(*resumed / source_file)) return void(tokenizers_ = load_tokenizers(*resumed));
-    tokenizers_.source = tokenizers_.target = load_tokenizer(*resumed / source_file);
-    if (config_.separate_vocabularies) tokenizers_.target = load_tokenizer(*resumed / target_file);
-    return;
-  }
+  // SentencePiece has a token for the beginning of a text, which the layouts of other tools do not have.
+  const std::int64_t others = other_tools() ? -1 : 0;
   auto train = [&](PairSide side) -> TokenizerPtr {
     const LineSource lines = lines_of(open_pairs("training", config_.source, config_.target, config_.tsv, config_.header), side);
     if (config_.subwords == Subwords::whitespace) return build_whitespace(lines, {.max_size = config_.vocab_size});
@@ -234,30 +271,31 @@ void TranslateTask::make_tokenizers(const std::optional<fs::path>& resumed) {
                                {.kind = config_.subwords == Subwords::bpe ? SentencePieceKind::bpe : SentencePieceKind::unigram,
                                 .vocab_size = config_.vocab_size,
                                 .character_coverage = config_.character_coverage,
-                                .normalization = config_.normalization});
+                                .normalization = config_.normalization},
+                               others);
   };
-  if (config_.separate_vocabularies) tokenizers_ = {train(PairSide::source), train(PairSide::target)};
-  else tokenizers_.source = tokenizers_.target = train(PairSide::both);
+  if (config_.separate_vocabularies) return {train(PairSide::source), train(PairSide::target)};
+  const TokenizerPtr both = train(PairSide::both);
+  return {both, both};
 }
 
 std::string TranslateTask::layout() const {
   if (!started_from().empty()) return fmt::format("{}, from {}", model().config().value("model_type", "transformer"), started_from());
-  if (marian()) return "marian";
-  const std::string why_not = why_not_marian(settings_);
-  return why_not.empty() ? "transformer" : fmt::format("transformer ({})", why_not);
+  const std::string name = detail::write_value(config_.arch, "arch"), why_not = other_tools() ? "" : why_not_open(settings_);
+  return why_not.empty() ? name : fmt::format("{} ({})", name, why_not);
 }
 
-MarianTokens TranslateTask::tokens() const {
-  const Tokenizer& t = *tokenizers_.target;
-  return {.start = t.bos(), .end = t.eos(), .padding = t.pad()};
-}
+TranslatorTokens TranslateTask::tokens() const { return {.start = target_.bos, .end = target_.eos, .padding = target_.pad}; }
 
 void TranslateTask::build(TransformerConfig model) {
   model.src_vocab_size = tokenizers_.source->size();
   model.tgt_vocab_size = tokenizers_.joint() ? 0 : tokenizers_.target->size();
-  model.pad_id = tokenizers_.target->pad();
+  model.pad_id = target_.pad;
   settings_ = std::move(model);
-  build_model(marian() ? marian_config(settings_, tokens()) : classic_config(settings_));
+  build_model(config_.arch == TranslateLayout::marian        ? marian_config(settings_, tokens())
+                  : config_.arch == TranslateLayout::pegasus ? pegasus_config(settings_, tokens())
+                                                             : classic_config(settings_));
+  dynamic_cast<Seq2SeqModel&>(this->model()).complete_fresh(context());
 }
 
 nlohmann::json TranslateTask::identity() const {
@@ -324,16 +362,15 @@ std::vector<std::string> TranslateTask::metrics() const {
 }
 
 void TranslateTask::save_beside(const fs::path& folder) const {
-  const bool subwords = tokenizers_.source->kind() == "sentencepiece" && tokenizers_.target->kind() == "sentencepiece";
-  if (marian() && subwords) save_marian_tokenizers(tokenizers_, folder);
+  const bool pieces = tokenizers_.source->kind() == "sentencepiece" && tokenizers_.target->kind() == "sentencepiece";
+  if (config_.arch == TranslateLayout::marian && pieces) save_marian_tokenizers(tokenizers_, folder);
   else save_tokenizers(tokenizers_, folder);
-  if (!marian()) return;
-  const auto [start, end, padding] = tokens();
-  const GenerationConfig generation{.forced_eos_token_id = {static_cast<std::int32_t>(end)},
-                                    .bos_token_id = static_cast<std::int32_t>(start),
-                                    .eos_token_id = {static_cast<std::int32_t>(end)},
-                                    .pad_token_id = static_cast<std::int32_t>(padding),
-                                    .decoder_start_token_id = static_cast<std::int32_t>(start)};
+  if (!other_tools()) return;
+  const std::int32_t start = target_.bos, end = target_.eos, padding = target_.pad;
+  GenerationConfig generation{
+      .forced_eos_token_id = {end}, .eos_token_id = {end}, .pad_token_id = padding, .decoder_start_token_id = start};
+  if (start == padding) generation.bad_words_ids = {{padding}};
+  else generation.bos_token_id = start;
   write_json(folder / "generation_config.json", generation_json(generation));
 }
 

@@ -1,11 +1,13 @@
 #include "transformer/generate/translator.h"
 
+#include <atomic>
 #include <sstream>
 
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "transformer/models/classic.h"
 #include "transformer/ops/random.h"
+#include "transformer/text/parallel.h"
 
 namespace transformer::test {
 namespace {
@@ -46,7 +48,59 @@ struct Words {
   Translator translator() const { return {model, {tokenizer, tokenizer}}; }
 };
 
+// One that is like those of Hugging Face folders, and counts the texts it reads.
+class Counted final : public Tokenizer {
+ public:
+  explicit Counted(TokenizerPtr words) : Tokenizer(words->special_tokens()), words_(std::move(words)) {}
+  std::string_view kind() const override { return "huggingface"; }
+  std::int64_t size() const override { return words_->size(); }
+  std::int32_t id(std::string_view piece) const override { return words_->id(piece); }
+  void save(const std::filesystem::path& path) const override { words_->save(path); }
+  mutable std::atomic<int> texts = 0;
+
+ private:
+  std::vector<std::int32_t> encode_valid(std::string_view text) const override { return ++texts, words_->encode(text); }
+  Encoding tokenize_valid(std::string_view text) const override { return ++texts, words_->tokenize(text); }
+  Encoding surround(std::vector<Encoding> all, std::span<const std::string_view>, bool special_tokens) const override {
+    Encoding out = std::move(all.front());
+    if (!special_tokens) return out;
+    for (const bool end : {false, true}) {
+      out.ids.insert(end ? out.ids.end() : out.ids.begin(), end ? eos() : bos());
+      out.tokens.insert(end ? out.tokens.end() : out.tokens.begin(), "");
+      out.places.insert(end ? out.places.end() : out.places.begin(), TokenPlace{});
+      out.type_ids.push_back(0), out.added.insert(end ? out.added.end() : out.added.begin(), 1);
+    }
+    return out;
+  }
+  std::unique_ptr<Detokenizer> detokenizer() const override { return nullptr; }
+  std::string decode_all(std::span<const std::int32_t> ids) const override { return words_->decode(ids); }
+  std::string piece_of(std::int32_t id) const override { return words_->piece(id); }
+  TokenizerPtr words_;
+};
+
 }  // namespace
+
+// With all that belongs around it: <s> one two </s>.
+TEST(Translator, ATextIsTokenisedOnce) {
+  Words w;
+  const auto counted = std::make_shared<const Counted>(w.tokenizer);
+  const std::vector<std::string> texts{"one two", "three", "", "four five six"};
+  const Translator translator(w.model, {counted, counted});
+  const int before = counted->texts;
+  const auto found = translator.translate_n_best(w.ctx, texts, {.beam = 1, .alignment = true});
+  EXPECT_EQ(counted->texts - before, static_cast<int>(texts.size()));
+  EXPECT_EQ(found[0][0].hypothesis.alignment.front().size(), 4u) << "<s> one two </s>";
+
+  PairReport report;
+  std::size_t next = 0;
+  const auto pairs = [&](std::string& source, std::string& target) {
+    return next < texts.size() && (source = target = texts[next++], true);
+  };
+  const int loaded = counted->texts;
+  const PairDataset data = PairDataset::load(pairs, *counted, *counted, {}, report, 1);
+  EXPECT_EQ(counted->texts - loaded, 2 * static_cast<int>(texts.size()));
+  EXPECT_EQ(data.source(0)[0], w.tokenizer->bos());
+}
 
 TEST(Translator, OneLineOutForEachLineIn) {
   Words w;

@@ -2,6 +2,7 @@
 """Makes reference cases of model families with Hugging Face Transformers: random weights, inputs, and all that the reference
 gives for them. usage: make_families.py FOLDER [name...]    (needs torch, transformers, safetensors)"""
 import copy
+import inspect
 import os
 import sys
 
@@ -151,6 +152,23 @@ def cases():
         return model, {"input_ids": text(batch, source, g), "attention_mask": padded(batch, source, False, g), "labels": labels,
                        "decoder_input_ids": torch.cat([start, labels[:, :-1]], 1)}, "seq2seq"
 
+    def wrapped(cls, config, padded_labels=False):
+        """The reference makes the decoder's input of the labels: mBART begins with the last one that is not padding."""
+        model, inputs, kind = pair(cls, config)
+        if padded_labels:
+            inputs["labels"][1, -2:] = -100
+        shift = sys.modules[cls.__module__].shift_tokens_right
+        start = () if "start" not in str(inspect.signature(shift)) else (config.decoder_start_token_id,)
+        inputs["decoder_input_ids"] = shift(inputs["labels"], config.pad_token_id, *start)
+        return model, inputs, kind
+
+    def left(cls, config):
+        """Padding in front of a source: positions are counted from behind it."""
+        model, inputs, kind = pair(cls, config)
+        inputs["attention_mask"] = inputs["attention_mask"].flip(1)
+        inputs["input_ids"] = torch.where(inputs["attention_mask"] > 0, inputs["input_ids"], config.pad_token_id)
+        return model, inputs, kind
+
     def image(cls, config, labels=True, batch=2, size=None):
         size = size or config.image_size
         inputs = {"pixel_values": torch.randn(batch, config.num_channels, size, size, generator=g)}
@@ -231,6 +249,17 @@ def cases():
     marian = dict(bart, pad_token_id=119, decoder_start_token_id=119, eos_token_id=0, forced_eos_token_id=0, bos_token_id=None, activation_function="swish")
     yield "marian-plain", lambda: pair(hf.MarianMTModel, hf.MarianConfig(**marian, scale_embedding=False))
     yield "marian-two", lambda: pair(hf.MarianMTModel, hf.MarianConfig(**{**marian, "activation_function": "relu"}, scale_embedding=True, share_encoder_decoder_embeddings=False, tie_word_embeddings=False, decoder_vocab_size=V))
+    bart = dict(bart, d_model=24, encoder_layers=2, decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=28)  # small: kept in variants/
+    pegasus = dict(bart, pad_token_id=0, decoder_start_token_id=0, eos_token_id=1, forced_eos_token_id=1)
+    yield "pegasus-plain", lambda: pair(hf.PegasusForConditionalGeneration, hf.PegasusConfig(**pegasus, scale_embedding=True))
+    yield "pegasus-untied", lambda: pair(hf.PegasusForConditionalGeneration, hf.PegasusConfig(**pegasus, activation_function="swish", tie_word_embeddings=False))
+    yield "mbart-scaled", lambda: wrapped(hf.MBartForConditionalGeneration, hf.MBartConfig(**bart, scale_embedding=True, activation_function="relu"))
+    yield "mbart-untied", lambda: wrapped(hf.MBartForConditionalGeneration, hf.MBartConfig(**bart, tie_word_embeddings=False), padded_labels=True)
+    yield "mbart-base", lambda: encoder(hf.MBartModel, hf.MBartConfig(**bart), None, types=1)
+    m2m = dict(bart, encoder_layerdrop=0.0, decoder_layerdrop=0.0)
+    yield "m2m_100-plain", lambda: pair(hf.M2M100ForConditionalGeneration, hf.M2M100Config(**m2m, scale_embedding=False))
+    yield "m2m_100-swish", lambda: wrapped(hf.M2M100ForConditionalGeneration, hf.M2M100Config(**{**m2m, "d_model": 20, "forced_bos_token_id": 17}, activation_function="swish"), padded_labels=True)
+    yield "m2m_100-left", lambda: left(hf.M2M100ForConditionalGeneration, hf.M2M100Config(**m2m))
     vit = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=3, intermediate_size=80, image_size=24, patch_size=6, hidden_dropout_prob=0,
                attention_probs_dropout_prob=0)
     yield "vit-grey", lambda: image(hf.ViTForImageClassification, hf.ViTConfig(**vit, num_channels=1, num_labels=7, qkv_bias=False))

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "support/golden.h"
-#include "support/marian_positions.h"
 #include "support/temporary_folder.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/io/json.h"
@@ -35,9 +34,7 @@ struct Loaded {
   GoldenCase golden;
   Context ctx;
   std::unique_ptr<Model> model;
-  explicit Loaded(const std::string& name) : golden(golden_root() / name), model(load_model(ctx, golden.folder)) {
-    restore_positions(ctx, golden, *model);
-  }
+  explicit Loaded(const std::string& name) : golden(golden_root() / name), model(load_model(ctx, golden.folder)) {}
 
   bool has(const std::string& name) const { return golden.expected.contains(name); }
   // A decoder's case was made without a mask; the batch with one is apart.

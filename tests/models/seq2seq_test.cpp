@@ -7,7 +7,7 @@
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "transformer/io/json.h"
-#include "transformer/models/marian.h"
+#include "transformer/models/pegasus.h"
 #include "transformer/ops/softmax.h"
 
 namespace transformer::test {
@@ -37,6 +37,13 @@ json bart() {
 json marian() {
   json config = bart();
   config.update(json{{"model_type", "marian"}, {"pad_token_id", 22}, {"decoder_start_token_id", 22}, {"scale_embedding", true}});
+  return config;
+}
+
+// Norms before the sublayers: Pegasus, mBART, M2M100.
+json pre_norm(const char* type) {
+  json config = bart();
+  config["model_type"] = type;
   return config;
 }
 
@@ -71,7 +78,7 @@ bool contains(const std::vector<std::string>& list, const std::string& name) {
 
 // However the padding is computed, packed away or masked, hidden tokens change nothing.
 TEST(Seq2Seq, HiddenTokensChangeNothing) {
-  for (const json& config : {t5(), bart(), marian()}) {
+  for (const json& config : {t5(), bart(), marian(), pre_norm("pegasus"), pre_norm("mbart"), pre_norm("m2m_100")}) {
     SCOPED_TRACE(config.at("model_type"));
     Context ctx({.seed = 5});
     const auto model = fresh(ctx, config);
@@ -123,17 +130,18 @@ TEST(Seq2Seq, PaddingAtTheBeginning) {
 
 // Labels moved by one place are the decoder's input; -100 counts for nothing and is padding there.
 TEST(Seq2Seq, LabelsMakeTheInput) {
-  for (const json& config : {t5(), bart(), marian()}) {
+  for (const json& config : {t5(), bart(), marian(), pre_norm("pegasus"), pre_norm("mbart"), pre_norm("m2m_100")}) {
     SCOPED_TRACE(config.at("model_type"));
     Context ctx({.seed = 7});
     const auto model = fresh(ctx, config);
-    const std::int64_t pad = config.value("pad_token_id", config.at("model_type") == "bart" ? 1 : 0);
-    const std::int64_t start = config.value("decoder_start_token_id", config.at("model_type") == "bart" ? 2 : 0);
+    const std::string type = config.at("model_type");
+    const bool zero = type == "t5" || type == "pegasus", wraps = type == "mbart";
+    const std::int64_t pad = config.value("pad_token_id", zero ? 0 : 1), start = config.value("decoder_start_token_id", zero ? 0 : 2);
     const Tensor source = ids(ctx, {2, 3}, {4, 5, 6, 7, 8, 9});
     const std::vector<std::int64_t> labels{11, 12, 13, 14, -100, -100};
     const NamedTensors trained = model->run(ctx, {{"input_ids", source}, {"labels", ids(ctx, {2, 3}, labels)}});
     const NamedTensors given = model->run(
-        ctx, {{"input_ids", source}, {"decoder_input_ids", ids(ctx, {2, 3}, {start, 11, 12, start, 14, pad})}});
+        ctx, {{"input_ids", source}, {"decoder_input_ids", ids(ctx, {2, 3}, {wraps ? 13 : start, 11, 12, wraps ? 14 : start, 14, pad})}});
     expect_near(trained.at("logits"), detail::to_double(given.at("logits")), 0.0);
     const Tensor log_p = log_softmax(ctx, given.at("logits").view({6, 23}));
     double sum = 0.0;
@@ -255,6 +263,41 @@ TEST(Seq2Seq, RefusesByName) {
   refuses(with(marian(), {{"activation_function", "quick_gelu"}}), {"activation_function", "quick_gelu"});
 }
 
+// M2M100 counts the tokens that are not padding: a row padded at its beginning is the row without padding.
+TEST(Seq2Seq, PositionsOfTokensThatAreNotPadding) {
+  Context ctx({.seed = 6});
+  const auto model = fresh(ctx, pre_norm("m2m_100"));
+  const Tensor target = ids(ctx, {1, 2}, {2, 7});
+  const NamedTensors padded = model->run(ctx,
+                                         {{"input_ids", ids(ctx, {1, 5}, {1, 1, 4, 5, 6})},
+                                          {"attention_mask", ids(ctx, {1, 5}, {0, 0, 1, 1, 1})},
+                                          {"decoder_input_ids", target}});
+  const NamedTensors bare = model->run(ctx, {{"input_ids", ids(ctx, {1, 3}, {4, 5, 6})}, {"decoder_input_ids", target}});
+  expect_near(padded.at("logits"), detail::to_double(bare.at("logits")), 1e-5);
+  expect_error(
+      [&] {
+    model->run(ctx, {{"input_ids", ids(ctx, {1, 17}, std::vector<std::int64_t>(17, 4))}, {"decoder_input_ids", target}});
+      },
+      {"17 tokens", "16 positions"});
+}
+
+// Pegasus has its sinusoids in its files; where they are not, they are computed.
+TEST(Seq2Seq, PegasusHasItsPositionsInTheFile) {
+  Context ctx({.seed = 6});
+  const auto model = fresh(ctx, with(pre_norm("pegasus"), {{"pad_token_id", 3}, {"decoder_start_token_id", 3}}));
+  const NamedTensors inputs{{"input_ids", ids(ctx, {1, 3}, {4, 5, 6})}, {"decoder_input_ids", ids(ctx, {1, 2}, {3, 7})}};
+  const TemporaryFolder without, with_tables;
+  save_model(ctx, *model, without.path());
+  EXPECT_FALSE(contains(names_in(without.path()), "model.encoder.embed_positions.weight"));
+  dynamic_cast<Seq2SeqModel&>(*model).complete_fresh(ctx);
+  const std::vector<double> want = detail::to_double(model->run(ctx, inputs).at("logits"));
+  save_model(ctx, *model, with_tables.path());
+  EXPECT_TRUE(contains(names_in(with_tables.path()), "model.decoder.embed_positions.weight"));
+  expect_near(load_model(ctx, with_tables.path())->run(ctx, inputs).at("logits"), want, 0.0);
+  for (const float value : network(*model).encoder.embedding->weight.tensor.row_block(3, 1).to_vector<float>())
+    EXPECT_EQ(value, 0.0F) << "the decoder begins with a zero";
+}
+
 // The settings of training as a Marian model, and what cannot be one.
 TEST(Marian, SettingsOfTheOriginal) {
   const TransformerConfig config{.d_model = 16, .num_heads = 2, .d_ff = 24, .num_layers = 1, .num_decoder_layers = 2, .src_vocab_size = 11};
@@ -294,6 +337,37 @@ TEST(Marian, SettingsOfTheOriginal) {
   refuses([](TransformerConfig& c) { c.activation = FeedForwardKind::swiglu; }, {"activation is \"swiglu\""});
   refuses([](TransformerConfig& c) { c.positions = PositionKind::rotary; }, {"positions is \"rotary\""});
   refuses([](TransformerConfig& c) { c.num_kv_heads = 1; }, {"num_kv_heads is 1"});
+}
+
+TEST(Pegasus, SettingsOfTheOriginalWithNormsBefore) {
+  TransformerConfig config{.d_model = 16,
+                           .num_heads = 2,
+                           .d_ff = 24,
+                           .num_layers = 1,
+                           .src_vocab_size = 11,
+                           .norm = NormPlace::pre,
+                           .positions = PositionKind::sinusoidal_halves};
+  const json file = pegasus_config(config, {.start = 0, .end = 1, .padding = 0});
+  EXPECT_EQ(file.at("normalize_before"), true);
+  EXPECT_EQ(file.at("normalize_embedding"), false) << "CTranslate2 believes in one otherwise";
+  const auto pegasus = make_model(file);
+  EXPECT_TRUE(network(*pegasus).settings.zero_padding);
+  Context ctx({.seed = 3});
+  Transformer original(config);
+  initialize(ctx, original);
+  const auto from = parameters(original), to = pegasus->parameters();
+  ASSERT_EQ(to.size(), from.size() + 1);  // and the bias of the logits, which is zero
+  initialize(ctx, to);
+  for (std::size_t i = 0; i < from.size(); ++i) to[i].parameter->tensor = from[i].parameter->tensor;
+  const PairBatch batch{.source_ids = ids(ctx, {3}, {4, 5, 6}),
+                        .source = Sequences::uniform(1, 3),
+                        .target_ids = ids(ctx, {2}, {0, 7}),
+                        .target = Sequences::uniform(1, 2)};
+  expect_near(network(*pegasus)(ctx, batch), detail::to_double(original(ctx, batch)), 0.0);
+  config.norm = NormPlace::post;
+  expect_error([&] { pegasus_config(config, {}); }, {"norm is \"post\"", "a Pegasus model has \"pre\""});
+  config.norm = NormPlace::pre, config.tgt_vocab_size = 5;
+  expect_error([&] { pegasus_config(config, {}); }, {"one for both"});
 }
 
 }  // namespace transformer::test

@@ -82,6 +82,26 @@ TEST(CrossEntropy, FusedWithTheProjection) {
       }
 }
 
+// A row of the weight that is a constant: its gradient is none, all others are as they are without it.
+TEST(CrossEntropy, ARowThatIsNotTrained) {
+  Context ctx({.seed = 2});
+  const std::vector<float> rows{0.3F, -0.2F, 0.0F, 0.0F, 0.7F, 0.1F, -0.4F, 0.9F};
+  auto gradients = [&](std::int64_t fixed) {
+    Tensor x = tensor(ctx, {3, 2}, {1, 2, -1, 0.5F, 0.25F, 3}), w = tensor(ctx, {4, 2}, rows);
+    require_grad(x), require_grad(w);
+    backward(ctx,
+             linear_cross_entropy(ctx, x, w, {}, Tensor::from<std::int32_t>(ctx, {3}, {0, 2, 3}),
+                                  {.label_smoothing = 0.1F, .chunk_rows = 2, .fixed_row = fixed}));
+    return std::pair(gradient(x).to_vector<float>(), gradient(w).to_vector<float>());
+  };
+  const auto [dx, dw] = gradients(-1);
+  const auto [fixed_dx, fixed_dw] = gradients(1);
+  EXPECT_EQ(fixed_dx, dx);
+  EXPECT_NE(dw[2], 0.0F);
+  for (std::size_t i = 0; i < dw.size(); ++i) EXPECT_EQ(fixed_dw[i], i / 2 == 1 ? 0.0F : dw[i]) << i;
+  expect_error([&] { gradients(4); }, {"fixed_row is 4", "[4, 2]"});
+}
+
 TEST(CrossEntropy, WorkedNumber) {
   Context ctx;  // the target has probability 0.7
   const Tensor logits = tensor(ctx, {1, 3}, {std::log(0.2F), std::log(0.7F), std::log(0.1F)});

@@ -27,6 +27,10 @@ std::vector<std::string> trimmed(std::vector<std::string> texts) {
   return texts;
 }
 
+TransformerConfig task_settings(NormPlace norm) {
+  return {.d_model = 16, .num_heads = 2, .d_ff = 24, .num_layers = 1, .max_len = 60, .norm = norm};
+}
+
 struct Saved {
   Context ctx{{.seed = 4}};
   TranslateTask::Text text;
@@ -58,9 +62,7 @@ struct Saved {
     model.d_model = 16, model.num_heads = 2, model.d_ff = 24, model.num_layers = 1, model.max_len = 60;
     return {ctx, text, {.arch = layout}, model};
   }
-  std::vector<std::string> translations(const TranslateTask& task) {
-    return trimmed(Translator(task.network(), task.tokenizers()).translate(ctx, sources));
-  }
+  std::vector<std::string> translations(const TranslateTask& task) { return trimmed(task.translator().translate(ctx, sources)); }
 };
 
 std::string bytes_of(const fs::path& path) {
@@ -133,6 +135,49 @@ TEST(FineTuning, TheLossIsThatOfHuggingFace) {
     const auto model = load_model(ctx, folder / "start");
     const NamedTensors out = model->run(ctx, {{"input_ids", ids(*task.tokenizers().source)}, {"labels", ids(*task.tokenizers().target)}});
     EXPECT_NEAR(got, out.at("loss").item(), 1e-5F * std::abs(got));
+  }
+}
+
+// The same for models of many languages: the target's stands before its text, or, with mBART, behind it, and begins what the decoder reads.
+TEST(FineTuning, TheLossOfModelsForManyLanguages) {
+  for (const std::string family : {"m2m_100", "mbart"}) {
+    SCOPED_TRACE(family);
+    const TemporaryFolder folder;
+    nlohmann::json tokenizer = tiny_tokenizer(false);
+    for (const auto& [token, id] : {std::pair{family == "mbart" ? "en_XX" : "__en__", 98}, {family == "mbart" ? "ko_KR" : "__ko__", 99}})
+      tokenizer["added_tokens"].push_back({{"id", id}, {"content", token}, {"special", true}, {"normalized", false}});
+    copy_with_tokenizer(golden_root() / family, folder / "start", tokenizer);
+    write_json(folder / "start/tokenizer_config.json",
+               {{"bos_token", "<s>"},
+                {"eos_token", "</s>"},
+                {"pad_token", "<pad>"},
+                {"tokenizer_class", family == "mbart" ? "MBartTokenizer" : "M2M100Tokenizer"}});
+    Context ctx;
+    TranslateConfig data = copying(folder, 1);
+    expect_error([&] { TranslateTask(ctx, data, FineTuning{.from = folder / "start"}); }, {"--source-lang", "2 languages"});
+    data.source_lang = family == "mbart" ? "en_XX" : "en", data.target_lang = family == "mbart" ? "ko_KR" : "ko";
+    TranslateTask task(ctx, data, FineTuning{.from = folder / "start", .label_smoothing = 0.0F});
+    ASSERT_EQ(task.plan(0), 1);
+    const float got = task.loss(ctx, task.prepare(0)).item();
+    std::ifstream file(folder / "pairs.tsv");
+    std::string line;
+    std::getline(file, line, '\t');
+    auto ids = [&](const Tokenizer& t) {
+      const std::vector<std::int32_t> all = t.tokenize(line).ids;
+      return Tensor::from<std::int32_t>(ctx, {1, std::ssize(all)}, all);
+    };
+    const Tensor labels = ids(*task.tokenizers().target);
+    EXPECT_EQ(labels.to_vector<std::int32_t>()[family == "mbart" ? static_cast<std::size_t>(labels.numel()) - 1 : 0], 99);
+    const auto model = load_model(ctx, folder / "start");
+    const NamedTensors out = model->run(ctx, {{"input_ids", ids(*task.tokenizers().source)}, {"labels", labels}});
+    EXPECT_NEAR(got, out.at("loss").item(), 1e-5F * std::abs(got));
+
+    // And it translates: behind the start, or as the start.
+    const Translator translator = Translator::load(ctx, folder / "start",
+                                                   {.source_lang = data.source_lang, .target_lang = data.target_lang});
+    EXPECT_EQ(translator.translate(ctx, line, {.beam = 2}), task.translator().translate(ctx, line, {.beam = 2}));
+    expect_error([&] { Translator::load(ctx, folder / "start", {.source_lang = data.source_lang, .target_lang = "kr"}); },
+                 {"--target-lang", "'kr'"});
   }
 }
 
@@ -232,15 +277,18 @@ TEST(FineTuning, SaysWhatItCannotTrainFurther) {
 TEST(TranslateTask, WhatIsSavedTranslatesTheSame) {
   for (const bool separate : {false, true}) {
     Saved saved(separate);
-    for (const TranslateLayout layout : {TranslateLayout::marian, TranslateLayout::transformer}) {
+    for (const TranslateLayout layout : {TranslateLayout::marian, TranslateLayout::pegasus, TranslateLayout::transformer}) {
+      const bool pegasus = layout == TranslateLayout::pegasus;
+      if (pegasus && separate) continue;  // it has one vocabulary
       SCOPED_TRACE(fmt::format("separate {} layout {}", separate, transformer::detail::write_value(layout, "arch").dump()));
       const TemporaryFolder folder;
-      TranslateTask task = saved.task(layout);
+      const TransformerConfig model{.norm = pegasus ? NormPlace::pre : NormPlace::post};
+      TranslateTask task = saved.task(layout, model);
       task.save(folder.path());
       const std::vector<std::string> want = saved.translations(task);
       EXPECT_EQ(trimmed(Translator::load(saved.ctx, folder.path()).translate(saved.ctx, saved.sources)), want);
       // Read back into other weights.
-      TranslateTask other = saved.task(layout);
+      TranslateTask other = saved.task(layout, model);
       EXPECT_NE(saved.translations(other), want);
       other.load(saved.ctx, folder.path());
       EXPECT_EQ(saved.translations(other), want);
@@ -262,12 +310,19 @@ TEST(TranslateTask, SavesTheFilesOfMarian) {
     const nlohmann::json config = read_json(folder / "config.json"), generation = read_json(folder / "generation_config.json");
     EXPECT_EQ(config.at("model_type"), "marian");
     EXPECT_EQ(config.at("architectures"), nlohmann::json({"MarianMTModel"}));
-    const Tokenizer& target = *task.tokenizers().target;
-    EXPECT_EQ(generation.at("decoder_start_token_id"), target.bos());
-    EXPECT_EQ(generation.at("eos_token_id"), target.eos());
-    EXPECT_EQ(generation.at("pad_token_id"), target.pad());
-    EXPECT_EQ(read_json(folder / "vocab.json").at("</s>"), target.eos());
-    EXPECT_EQ(read_json(folder / "vocab.json").size(), static_cast<std::size_t>(task.tokenizers().source->size()));
+    // As published models have them: </s> 0, <unk> 1, <pad> last, and decoding starts with <pad>, whose embedding is zero.
+    const nlohmann::json vocab = read_json(folder / "vocab.json");
+    const std::int32_t pad = separate ? 2 : static_cast<std::int32_t>(vocab.size()) - 1;
+    for (const nlohmann::json& file : {config, generation}) {
+      EXPECT_EQ(file.at("decoder_start_token_id"), pad);
+      EXPECT_EQ(file.at("pad_token_id"), pad);
+      EXPECT_EQ(file.at("eos_token_id"), 0);
+    }
+    EXPECT_EQ(generation.at("bad_words_ids"), nlohmann::json({{pad}}));
+    EXPECT_EQ(vocab.at("</s>"), 0);
+    EXPECT_EQ(vocab.at("<unk>"), 1);
+    EXPECT_EQ(vocab.at("<pad>"), pad);
+    EXPECT_EQ(vocab.size(), static_cast<std::size_t>(task.tokenizers().source->size()));
     const SafetensorsFile file(folder / "model.safetensors");
     EXPECT_EQ(file.contains("model.shared.weight"), !separate);
     EXPECT_EQ(file.contains("model.decoder.embed_tokens.weight"), separate);
@@ -276,6 +331,98 @@ TEST(TranslateTask, SavesTheFilesOfMarian) {
     EXPECT_TRUE(file.contains("model.decoder.layers.0.encoder_attn.k_proj.bias"));
     for (const NamedParameter& p : task.parameters()) EXPECT_TRUE(p.parameter->trained) << p.name;
   }
+}
+
+TEST(TranslateTask, SavesTheFilesOfPegasus) {
+  Saved saved(false);
+  const TemporaryFolder folder;
+  TranslateTask task = saved.task(TranslateLayout::automatic, {.norm = NormPlace::pre});
+  EXPECT_EQ(task.layout(), "pegasus");
+  task.save(folder.path());
+  const nlohmann::json config = read_json(folder / "config.json");
+  EXPECT_EQ(config.at("model_type"), "pegasus");
+  EXPECT_EQ(config.at("architectures"), nlohmann::json({"PegasusForConditionalGeneration"}));
+  EXPECT_EQ(config.at("decoder_start_token_id"), 0);
+  EXPECT_EQ(config.at("pad_token_id"), 0);
+  EXPECT_EQ(config.at("eos_token_id"), 1);
+  EXPECT_EQ(config.at("vocab_size"), task.tokenizers().source->size());
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "generation_config.json"})
+    EXPECT_TRUE(fs::exists(folder / name)) << name;
+  const SafetensorsFile file(folder / "model.safetensors");
+  for (const char* name : {"model.shared.weight", "model.encoder.embed_positions.weight", "model.decoder.layer_norm.weight"})
+    EXPECT_TRUE(file.contains(name)) << name;
+}
+
+// The start of a target is a zero that stays one, whatever is learned.
+TEST(TranslateTask, ThePaddingThatTargetsBeginWithStaysZero) {
+  for (const NormPlace norm : {NormPlace::post, NormPlace::pre})
+    for (const bool separate : {false, true}) {
+      if (separate && norm == NormPlace::pre) continue;
+      Saved saved(separate);
+      const TemporaryFolder folder;
+      TranslateTask task = saved.task(TranslateLayout::automatic, {.norm = norm});
+      const std::vector<std::string> before = saved.translations(task);
+      Trainer(saved.ctx, task,
+              {.save_dir = folder / "run", .max_update = 5, .lr = 0.01F, .warmup_updates = 1, .weight_decay = 0.1F, .quiet = true})
+          .run();
+      EXPECT_NE(saved.translations(task), before);
+      const EncoderDecoder& network = *task.network();
+      for (const auto* table : {&network.encoder.embedding, separate ? &network.decoder.embedding : &network.encoder.embedding}) {
+        const Tensor row = (*table)->weight.tensor.row_block(task.tokenizers().target->pad(), 1);
+        EXPECT_EQ(row.to_vector<float>(), std::vector<float>(16, 0.0F));
+      }
+      // What goes on has the same vocabulary.
+      const auto checkpoint = latest_checkpoint(folder / "run");
+      ASSERT_TRUE(checkpoint);
+      const TranslateTask again(saved.ctx, saved.text, {.arch = TranslateLayout::automatic}, task_settings(norm), checkpoint);
+      EXPECT_EQ(again.identity(), task.identity());
+    }
+}
+
+// Runs of before: the ids of SentencePiece, <pad> 0 and a start of its own. They open, and go on as they are.
+TEST(TranslateTask, GoesOnFromTheIdsOfBefore) {
+  Saved saved(false);
+  const TemporaryFolder folder, copy;
+  const Tokenizer& pieces = *saved.text.tokenizers.source;
+  TransformerConfig config = task_settings(NormPlace::post);
+  config.src_vocab_size = pieces.size();
+  const auto model = make_model(marian_config(config, {.start = 2, .end = 3, .padding = 0}));
+  initialize(saved.ctx, model->parameters());
+  save_model(saved.ctx, *model, folder.path());
+  pieces.save(folder / "source.spm"), pieces.save(folder / "target.spm");
+  nlohmann::json vocab = nlohmann::json::object();
+  for (std::int32_t id = 0; id < pieces.size(); ++id) vocab[pieces.piece(id)] = id;
+  write_json(folder / "vocab.json", vocab);
+  write_json(folder / "tokenizer_config.json",
+             {{"tokenizer_class", "MarianTokenizer"},
+              {"unk_token", "<unk>"},
+              {"eos_token", "</s>"},
+              {"pad_token", "<pad>"},
+              {"separate_vocabs", false}});
+  write_json(folder / "generation_config.json",
+             {{"bos_token_id", 2}, {"decoder_start_token_id", 2}, {"eos_token_id", 3}, {"forced_eos_token_id", 3}, {"pad_token_id", 0}});
+  write_json(folder / "trainer.json", nlohmann::json::object());
+
+  TranslateTask task(saved.ctx, saved.text, {}, task_settings(NormPlace::post), folder.path());
+  EXPECT_EQ(task.layout(), "marian");
+  EXPECT_EQ(task.tokenizers().source->eos(), 3);
+  task.load(saved.ctx, folder.path());
+  const std::vector<std::string> want = saved.translations(task);
+  EXPECT_EQ(trimmed(Translator::load(saved.ctx, folder.path()).translate(saved.ctx, saved.sources)), want);
+  task.save(copy.path());
+  for (const char* name : {"source.spm", "target.spm", "model.safetensors"})
+    EXPECT_TRUE(bytes_of(copy / name) == bytes_of(folder / name)) << name;
+  for (const char* name : {"config.json", "vocab.json", "tokenizer_config.json", "generation_config.json"})
+    EXPECT_EQ(read_json(copy / name), read_json(folder / name)) << name;
+
+  // One with norms before its sublayers was saved as the original, and goes on so.
+  const TemporaryFolder classic;
+  TranslateTask original = saved.task(TranslateLayout::transformer, {.norm = NormPlace::pre});
+  original.save(classic.path());
+  write_json(classic / "trainer.json", nlohmann::json::object());
+  const TranslateTask further(saved.ctx, saved.text, {}, task_settings(NormPlace::pre), classic.path());
+  EXPECT_EQ(further.layout(), "transformer");
+  EXPECT_EQ(further.identity(), original.identity());
 }
 
 TEST(TranslateTask, WordsAreNoSubwords) {
@@ -290,8 +437,11 @@ TEST(TranslateTask, WordsAreNoSubwords) {
 TEST(TranslateTask, SaysWhatIsNoMarianModel) {
   Saved saved(false);
   expect_error([&] { saved.task(TranslateLayout::marian, {.norm = NormPlace::pre}); }, {"norm", "pre", "--arch transformer"});
-  EXPECT_EQ(saved.task(TranslateLayout::automatic, {.norm = NormPlace::pre}).layout(),
-            "transformer (norm is \"pre\", but a Marian model has \"post\")");
+  expect_error([&] { saved.task(TranslateLayout::pegasus); }, {"norm is \"post\"", "a Pegasus model has \"pre\""});
+  EXPECT_EQ(Saved(true).task(TranslateLayout::automatic, {.norm = NormPlace::pre}).layout(),
+            "transformer (source and target have vocabularies of their own, but a Pegasus model has one for both)");
+  EXPECT_EQ(saved.task(TranslateLayout::automatic, {.norm = NormPlace::pre, .positions = PositionKind::rotary}).layout(),
+            "transformer (positions is \"rotary\", but a Pegasus model has \"sinusoidal\")");
   EXPECT_EQ(saved.task(TranslateLayout::automatic).layout(), "marian");
   EXPECT_EQ(saved.task(TranslateLayout::transformer).layout(), "transformer");
   // Before the data is read.

@@ -52,10 +52,12 @@ class TranslationModel final : public SequenceModel {
  public:
   // The model must outlive this object. source_eos: the end token that is added to every source; -1: sources are given as the
   // model reads them. target: what the decoder begins with is `bos`. vocabulary: tokens with this id or a larger one are not
-  // generated, where a model has more than its tokenizer; 0: all are.
-  TranslationModel(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary = 0);
+  // generated, where a model has more than its tokenizer; 0: all are. language: a token behind the start token; -1: none.
+  TranslationModel(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary = 0,
+                   std::int32_t language = -1);
   std::unique_ptr<StepDecoder> start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const override;
   SpecialTokens special() const override { return target_; }
+  std::vector<std::int32_t> prompt(std::span<const std::int32_t> source) const override;
   std::int64_t max_tokens() const override { return model_.decoder.max_length(); }
   std::int64_t max_source() const override { return model_.encoder.max_length() - (source_eos_ >= 0 ? 1 : 0); }
 
@@ -64,6 +66,7 @@ class TranslationModel final : public SequenceModel {
   std::int32_t source_eos_;
   SpecialTokens target_;
   std::int64_t vocabulary_;
+  std::int32_t language_;
 };
 
 }  // namespace transformer

@@ -43,9 +43,11 @@ struct LineOptions {
   }
 };
 
+// The tokenizers of a translator's folder, for these languages where it is a model of many; generation_config.json may name the target's.
+TokenizerPair translator_tokenizers(const std::filesystem::path& folder, Languages languages = {});
 // The special tokens of a target as the model in that folder has them: generation_config.json, or config.json, wins over its
 // tokenizer.
-SpecialTokens target_tokens(const Tokenizer& tokenizer, const std::filesystem::path& folder);
+SpecialTokens target_tokens(const TokenizerPair& tokenizers, const std::filesystem::path& folder);
 
 class Translator {
  public:
@@ -54,8 +56,8 @@ class Translator {
   // The same with other special tokens of the target than its tokenizer says.
   Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers, const SpecialTokens& target);
   // A model's folder: config.json, model.safetensors and its tokenizers, of any family with an encoder and a decoder: Marian,
-  // T5, BART, the original. In bfloat16 the weights take half the memory.
-  static Translator load(Context& ctx, const std::filesystem::path& folder);
+  // Pegasus, T5, BART, the original; mBART, M2M100 and NLLB with their languages. In bfloat16 the weights take half the memory.
+  static Translator load(Context& ctx, const std::filesystem::path& folder, const Languages& languages = {});
 
   std::string translate(Context& ctx, const std::string& text, const SearchOptions& options = {}) const;
   std::vector<std::string> translate(Context& ctx, std::span<const std::string> texts, const SearchOptions& options = {}) const;
@@ -77,11 +79,12 @@ class Translator {
  private:
   // The ids of a text as the model reads it, but for the end token; at most `longest`.
   std::vector<std::int32_t> source_ids(const std::string& text, std::size_t longest, std::int64_t& replaced, std::int64_t& cut) const;
-  bool complete() const;  // does the source's tokenizer add special tokens itself?
+  bool complete() const;  // does the source's tokenizer say what stands around a text?
 
   std::shared_ptr<const EncoderDecoder> model_;
   TokenizerPair tokenizers_;
   SpecialTokens target_;
+  TokenFrame frame_;         // around every source, but for the end token
   std::int32_t source_eos_;  // behind every source; -1: none
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// An encoder that reads a source and a decoder that writes a target: the one body of the original Transformer, T5, BART and
-// Marian. models/transformer.h makes the original of it, models/seq2seq.h a checkpoint of any of these families.
+// An encoder that reads a source and a decoder that writes a target: the one body of the original Transformer, T5, BART and its
+// relatives. models/transformer.h makes the original of it, models/seq2seq.h a checkpoint of any of these families.
 
 #include <optional>
 
@@ -12,19 +12,32 @@ namespace transformer {
 // A stack with what stands in front of it: a table of tokens (or none), positions, a norm, dropout.
 struct EmbeddedStackConfig {
   StackConfig stack = {};
-  std::int64_t vocabulary = 0;        // 0: no table: vectors are given, or the table of the other side is used
-  std::int64_t padding = -1;          // the token whose row learns nothing from being looked up
-  float embedding_scale = 1.0F;       // of the rows that are looked up
-  float embedding_deviation = 0.02F;  // of a fresh table
-  std::int64_t position_offset = 0;   // rows of a learned table of positions that are not used (BART)
-  bool embedding_norm = false;        // a norm after the positions (BART)
-  float dropout = 0.0F;               // of the embeddings
-  float final_dropout = 0.0F;         // behind the stack (T5)
+  std::int64_t vocabulary = 0;          // 0: no table: vectors are given, or the table of the other side is used
+  std::int64_t padding = -1;            // the token whose row learns nothing from being looked up
+  float embedding_scale = 1.0F;         // of the rows that are looked up
+  float embedding_deviation = 0.02F;    // of a fresh table
+  std::int64_t position_offset = 0;     // rows of a learned table of positions that are not used (BART)
+  bool positions_skip_padding = false;  // sinusoids of TokenPositions instead of those of the stack's settings (M2M100)
+  bool embedding_norm = false;          // a norm after the positions (BART)
+  float dropout = 0.0F;                 // of the embeddings
+  float final_dropout = 0.0F;           // behind the stack (T5)
+};
+
+// M2M100's sinusoids: frequencies from 1 down to 1/10000 itself, sines, then cosines. Token n of those that are not padding has position
+// padding + n, and padding none.
+struct TokenPositions {
+  std::int64_t positions = 0, d = 0, padding = -1;
+  mutable Tensor computed;  // [padding + 1 + positions, d], made at the first use
+
+  // x [tokens, d] + PE of ids [tokens], which go on after `starts` tokens of each sequence
+  Tensor operator()(Context& ctx, const Tensor& x, const Tensor& ids, const Sequences& sequences,
+                    std::span<const std::int64_t> starts) const;
 };
 
 struct EmbeddedStack {
   std::optional<TokenEmbedding> embedding;
   AddedPositions positions;
+  std::optional<TokenPositions> token_positions;  // instead of `positions`
   std::optional<Norm> norm;
   float dropout = 0.0F, final_dropout = 0.0F;
   Stack stack;
@@ -50,8 +63,9 @@ struct EncoderDecoderConfig {
   std::int64_t output_vocabulary = 0;              // > 0: a projection of its own onto so many tokens; 0: the target's table
   bool output_bias = false;                        // of that projection
   bool logits_bias = false;                        // one that is not trained, but saved (BART's and Marian's final_logits_bias)
-  float output_scale = 1.0F;                       // of what is projected (T5: 1/√d_model)
-  std::int64_t ignored_label = -100;               // labels of this value count for nothing
+  bool zero_padding = false;  // the decoder begins with padding, whose row of the table is zero: `loss` of a batch leaves it so (Marian)
+  float output_scale = 1.0F;  // of what is projected (T5: 1/√d_model)
+  std::int64_t ignored_label = -100;  // labels of this value count for nothing
   float label_smoothing = 0.0F;
 };
 

@@ -8,7 +8,7 @@
 
 namespace transformer {
 
-struct MarianTokens {
+struct TranslatorTokens {
   std::int64_t start = 0, end = 0, padding = 0;  // what the decoder begins with, what ends a sentence, what fills up
 };
 
@@ -17,6 +17,6 @@ std::string why_not_marian(const TransformerConfig& config);
 
 // config.json of a Marian model with these settings; make_model(marian_config(…)) is the model. Its sinusoids are those of
 // Marian. Error where there is no such model.
-nlohmann::json marian_config(const TransformerConfig& config, const MarianTokens& tokens);
+nlohmann::json marian_config(const TransformerConfig& config, const TranslatorTokens& tokens);
 
 }  // namespace transformer

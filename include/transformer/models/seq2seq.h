@@ -1,5 +1,5 @@
 #pragma once
-// A checkpoint of an encoder-decoder family: T5, BART, Marian, and the original Transformer.
+// A checkpoint of an encoder-decoder family: T5, BART, Marian, Pegasus, mBART, M2M100, and the original Transformer.
 //
 //   auto model = load_model(ctx, "opus-mt-ko-en");
 //   if (auto* seq2seq = dynamic_cast<Seq2SeqModel*>(model.get())) use(seq2seq->network);
@@ -8,6 +8,11 @@
 #include "transformer/models/model.h"
 
 namespace transformer {
+
+// The keys of config.json for a model's dropouts; "": it has no such setting.
+struct DropoutKeys {
+  std::string all = "dropout", attention = "attention_dropout", feed_forward = "activation_dropout";
+};
 
 // What a family says about itself beside the body.
 struct Seq2SeqOptions {
@@ -19,6 +24,9 @@ struct Seq2SeqOptions {
   bool base = false;                       // the body alone: gives last_hidden_state instead of logits
   bool source_as_target = false;           // without labels and decoder_input_ids, the source moved by one place (BART)
   bool output_as_in_file = false;          // tied or not: whatever the file has, since config.json does not tell (T5)
+  bool wraps_labels = false;               // the decoder begins with the last of its labels that is no padding, not with `start` (mBART)
+  bool saves_positions = false;            // sinusoids are in its files; where they are not, they are computed (Pegasus)
+  DropoutKeys dropout = {};
 };
 
 class Seq2SeqModel : public Model {
@@ -35,6 +43,10 @@ class Seq2SeqModel : public Model {
   std::vector<Binding> bindings() override;
   LoadRules load_rules() const override { return options_.load; }
   void adapt(const Checkpoint& files) override;
+
+  const DropoutKeys& dropout_keys() const { return options_.dropout; }
+  // For fresh weights, after initialize: tables of sinusoids that are saved, and the zero of a padding token that decoders begin with.
+  void complete_fresh(Context& ctx);
 
  private:
   // The ids that predict `labels`: the start token, then all but the last label.

@@ -14,7 +14,7 @@
 
 #include "transformer/io/delimited.h"
 #include "transformer/text/token_lists.h"
-#include "transformer/text/tokenizer.h"
+#include "transformer/text/tokenizer_pair.h"
 
 namespace transformer {
 
@@ -61,6 +61,8 @@ struct PairTokens {
 // With the target's special tokens as the model has them, which may be others than its tokenizer says. A tokenizer of a Hugging
 // Face model decides itself whether a source has an end token. Error if a token is missing.
 PairTokens pair_tokens(const Tokenizer& source, const SpecialTokens& target);
+// The same of a model for many languages, too: mBART's decoder begins with the target's language, and must predict it behind the end.
+PairTokens pair_tokens(const TokenizerPair& tokenizers, const SpecialTokens& target);
 
 // Token ids of all pairs, in memory. Sentences have what a tokenizer of a Hugging Face model puts around them (BART: <s> … </s>),
 // but for the end token, which make_batch adds.

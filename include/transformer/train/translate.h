@@ -10,13 +10,14 @@
 //
 //   TranslateTask task(ctx, data, FineTuning{.from = "opus-mt-en-ko"});
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "transformer/generate/translator.h"
 #include "transformer/io/config.h"
-#include "transformer/models/marian.h"
+#include "transformer/models/pegasus.h"
 #include "transformer/models/seq2seq.h"
 #include "transformer/models/transformer.h"
 #include "transformer/text/bleu.h"
@@ -33,12 +34,16 @@ inline EnumNames<Subwords> names(Subwords) {
 
 // The layout of the folder that is saved, and with it some details of the model.
 enum class TranslateLayout : std::uint8_t {
-  automatic,    // marian where the settings have it, else transformer
-  marian,       // one that Hugging Face opens too: sinusoids in halves, no bias of the output projection
+  automatic,    // marian or pegasus where the settings have it, else transformer
+  marian,       // norms behind the sublayers; Hugging Face and CTranslate2 open it: sinusoids in halves, no bias of the output
+  pegasus,      // the same with norms before the sublayers and one vocabulary
   transformer,  // as the original's PyTorch classes have it, with all settings of TransformerConfig
 };
 inline EnumNames<TranslateLayout> names(TranslateLayout) {
-  return {{TranslateLayout::automatic, "auto"}, {TranslateLayout::marian, "marian"}, {TranslateLayout::transformer, "transformer"}};
+  return {{TranslateLayout::automatic, "auto"},
+          {TranslateLayout::marian, "marian"},
+          {TranslateLayout::pegasus, "pegasus"},
+          {TranslateLayout::transformer, "transformer"}};
 }
 
 struct TranslateConfig {
@@ -46,7 +51,7 @@ struct TranslateConfig {
   std::string valid_source, valid_target, valid_tsv;
   Header header = Header::automatic;
   TranslateLayout arch = TranslateLayout::automatic;
-  std::string source_prefix;
+  std::string source_prefix, source_lang, target_lang;
   std::string tokenizer;
   Subwords subwords = Subwords::bpe;
   std::int64_t vocab_size = 8000;
@@ -71,8 +76,12 @@ struct TranslateConfig {
     field("header", self.header, "whether tsv files begin with the names of their columns (auto: where they look like that)");
     field("source_prefix", self.source_prefix,
           "text put before every source, for models that are told what to do (T5: \"translate English to German: \")");
+    field("source_lang", self.source_lang,
+          "with --from: language of the source, for models of many: en (M2M100), en_XX (mBART), eng_Latn (NLLB)");
+    field("target_lang", self.target_lang, "with --from: language of the target, for models of many");
     field("arch", self.arch,
-          "layout of the model: marian, which Hugging Face opens too; transformer, which has every setting; auto: marian if possible");
+          "layout of the model: marian (norms behind) or pegasus (norms before), which Hugging Face and CTranslate2 open too; transformer, "
+          "which has every setting; auto: one of the first two if possible");
     field("tokenizer", self.tokenizer, "a tokenizer made before, for both languages; empty: one is trained on the training text");
     field("subwords", self.subwords, "kind of vocabulary; whitespace: the text is tokenised already");
     field("vocab_size", self.vocab_size, "pieces of the vocabulary, special tokens included (whitespace: at most)");
@@ -88,9 +97,9 @@ struct TranslateConfig {
   }
 };
 
-// A model that is trained further instead of a fresh one: a folder of any family with an encoder and a decoder, Marian, BART,
-// T5 or the original. Sizes, weights and vocabulary are the folder's; what is saved is of the same family, in float32, with the
-// same config.json but for the changes here, and with the files of its tokenizer as they are.
+// A model that is trained further instead of a fresh one: a folder of any family with an encoder and a decoder, Marian, Pegasus, BART,
+// T5, M2M100, mBART or the original. Sizes, weights and vocabulary are the folder's; what is saved is of the same family, in float32, with
+// the same config.json but for the changes here, and with the files of its tokenizer as they are.
 struct FineTuning {
   std::string from = {};
   // Other dropout than its config.json says. T5 has one for all.
@@ -99,7 +108,8 @@ struct FineTuning {
 
   static void visit(auto& self, auto&& field) {
     field("from", self.from,
-          "train this model further: a folder of a Marian, BART or T5 model, or of one trained here. Its sizes and its vocabulary "
+          "train this model further: a folder of a Marian, Pegasus, BART, mBART, M2M100, NLLB or T5 model, or of one trained here. Its "
+          "sizes and its vocabulary "
           "stay; so does its dropout, but where a flag sets it");
   }
 };
@@ -112,18 +122,21 @@ class TranslateTask : public ModelTask {
                 const std::optional<std::filesystem::path>& resumed = std::nullopt);
   // Goes on from the weights of another model. Settings of `config` about the vocabulary and the layout must have their defaults.
   TranslateTask(Context& ctx, const TranslateConfig& config, const FineTuning& start);
-  // The first with text in memory: pairs of training and of validation (may be empty) and a ready vocabulary.
+  // The first with text in memory: pairs of training and of validation (may be empty) and a ready vocabulary, which is not looked at
+  // when there is a checkpoint.
   struct Text {
     std::vector<std::pair<std::string, std::string>> training, validation;
     TokenizerPair tokenizers;
   };
-  TranslateTask(Context& ctx, Text text, const TranslateConfig& config, TransformerConfig model);
+  TranslateTask(Context& ctx, const Text& text, const TranslateConfig& config, TransformerConfig model,
+                const std::optional<std::filesystem::path>& resumed = std::nullopt);
 
   const PairReport& training_report() const { return training_report_; }
   const PairReport& validation_report() const { return validation_report_; }
   std::shared_ptr<const EncoderDecoder> network() const;
   const TokenizerPair& tokenizers() const { return tokenizers_; }
-  // "marian", or "transformer (norm is "pre", but a Marian model has "post")", or "bart, from FOLDER".
+  Translator translator() const;
+  // "marian", or "transformer (positions is "rotary", but a Marian model has "sinusoidal")", or "bart, from FOLDER".
   std::string layout() const;
   const PairDataset& training() const { return *training_; }
 
@@ -139,10 +152,11 @@ class TranslateTask : public ModelTask {
   void build(TransformerConfig model);
   void open(const FineTuning& start);
   void read(const PairSource& training, const PairSource& validation);  // validation: may be empty
-  void make_tokenizers(const std::optional<std::filesystem::path>& resumed);
-  MarianTokens tokens() const;
-  bool marian() const { return config_.arch == TranslateLayout::marian; }  // auto is decided at the beginning
-  Translator translator() const;
+  // What is in the checkpoint when there is one, else `fresh`, with the ids that the layout wants.
+  void take_tokenizers(const std::optional<std::filesystem::path>& resumed, const std::function<TokenizerPair()>& fresh);
+  TokenizerPair made_tokenizers() const;
+  TranslatorTokens tokens() const;
+  bool other_tools() const { return config_.arch != TranslateLayout::transformer; }  // auto is decided at the beginning
 
   TranslateConfig config_;
   TokenizerPair tokenizers_;

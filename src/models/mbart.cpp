@@ -1,0 +1,17 @@
+// mBART: BART with norms before the sublayers and one behind each stack. What the decoder begins with is the last token of its labels:
+// the language it writes (mBART), or the end token, behind which the language comes (mBART-50).
+#include "models/bart_body.h"
+
+namespace transformer::families {
+
+const Family mbart{.model_type = "mbart", .make = [](Settings& s) {
+                     return make_bart_body(s,
+                                           {.architecture = "MBartForConditionalGeneration",
+                                            .base_architecture = "MBartModel",
+                                            .pre_norm = true,
+                                            .embedding_norm = true,
+                                            .source_as_target = true,
+                                            .wraps_labels = true});
+                   }};
+
+}  // namespace transformer::families
