@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ClassifyConfig {
-  std::string model = {};
+  std::string model = {}, adapter = {};
   std::vector<std::string> text = {}, image = {};
   std::string input = {};
   bool pairs = false;
@@ -25,6 +25,7 @@ struct ClassifyConfig {
   std::int64_t chunk_lines = 4096;
 
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("text", self.text, "classify this instead of the lines of standard input");
     field("input", self.input, "classify the lines of this file, plain or gzip");
     field("pairs", self.pairs, "a line is two texts with a tab between them: a question and an answer, two sentences");
@@ -105,7 +106,7 @@ void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
   if (!config.image.empty() && (!config.text.empty() || !config.input.empty() || config.pairs))
     throw CLI::ValidationError("--image and --text, --input or --pairs exclude each other");
   Context ctx(compute.context());
-  const Classifier classifier = Classifier::load(ctx, config.model);
+  const Classifier classifier = Classifier::load(ctx, config.model, config.adapter);
   const bool images = classifier.kind() == Classifier::Kind::images;
   if (images == config.image.empty())
     throw CLI::ValidationError(images ? "the model classifies images: name them with --image" : "the model classifies text, not images");

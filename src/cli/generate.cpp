@@ -16,7 +16,7 @@ namespace transformer::cli {
 namespace {
 
 struct GenerateConfig {
-  std::string model = {};
+  std::string model = {}, adapter = {};
   std::string prompt = {}, prompt_file = {};
   bool prompt_given = false;  // an empty one is a prompt too
   bool ids = false, chat = false, slide = true;
@@ -26,6 +26,7 @@ struct GenerateConfig {
 
   bool has_prompt() const { return prompt_given || !prompt.empty(); }
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("prompt", self.prompt, "what to go on from; without it the lines of standard input, one prompt each");
     field("prompt_file", self.prompt_file, "a file that is the prompt as a whole");
     field("ids", self.ids, "prompts and what is generated are the numbers of tokens");
@@ -55,7 +56,7 @@ std::string read_prompt(const std::string& path) {
 void generate(const GenerateConfig& config, const GenerationWishes& wishes, const ComputeConfig& compute) {
   check_usage(config, wishes);
   Context ctx(compute.context());
-  const Generator generator = load_generator(ctx, config.model, {.text = !config.ids, .slide = config.slide});
+  const Generator generator = load_generator(ctx, config.model, {.text = !config.ids, .slide = config.slide, .adapter = config.adapter});
   GenerationConfig settings = with_wishes(generator.config(), wishes);
   if (!settings.max_new_tokens && !settings.max_length) settings.max_new_tokens = 256;
 

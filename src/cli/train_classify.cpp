@@ -73,13 +73,14 @@ struct Classify {
 
   void run(const CLI::App& verb) {
     const EncoderStart further = encoder_start(verb, start, model, vocabulary);
+    check_lora(start.from, start.lora);
     check(training);
     make_toy();
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     ClassifyTask task = this->task(ctx, further);
     say_what_was_read(task);
     say_model(task);
-    if (train(ctx, task, training).end != TrainResult::End::interrupted) say_how_good(ctx, task);
+    if (train(ctx, task, training, start.lora).end != TrainResult::End::interrupted) say_how_good(ctx, task);
   }
 };
 

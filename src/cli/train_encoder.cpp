@@ -48,7 +48,7 @@ void say(const TextReport& report) {
 }
 
 void say_model(EncoderTask& task) {
-  fmt::print(stderr, "model: {} parameters, vocabulary {}, {}\n", count(task.parameters()), task.tokenizer().size(), task.layout());
+  fmt::print(stderr, "model: {}, vocabulary {}, {}\n", task.size(), task.tokenizer().size(), task.layout());
 }
 
 }  // namespace transformer::cli

@@ -72,19 +72,19 @@ struct Forecast {
 
   void run(const CLI::App& verb) const {
     const ForecastFineTuning further = start.from.empty() ? start : fine_tuning(verb);
+    check_lora(start.from, start.lora);
     check(training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     ForecastTask task = this->task(ctx, further);
     say_what_was_read(task.table(), task.windows());
-    fmt::print(stderr, "model: {} parameters{}\n", count(task.parameters()),
-               start.from.empty() ? "" : fmt::format(", from {}", start.from));
+    fmt::print(stderr, "model: {}{}\n", task.size(), start.from.empty() ? "" : fmt::format(", from {}", start.from));
     if (data.toy != ToySeries::none) {  // for transformer forecast --csv
       fs::create_directories(training.save_dir);
       AtomicFile file(fs::path(training.save_dir) / "prices.csv");
       file.write(write_table(task.table()));
       file.commit();
     }
-    const TrainResult result = train(ctx, task, training);
+    const TrainResult result = train(ctx, task, training, start.lora);
     if (result.end == TrainResult::End::interrupted) return;
     test(ctx, task, training.save_dir);
     if (training.average > 0) test(ctx, task, fs::path(training.save_dir) / "average");

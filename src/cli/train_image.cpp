@@ -35,6 +35,7 @@ struct TrainImage {
 
   void run(const CLI::App& verb) const {
     const ImageFineTuning further = start.from.empty() ? start : fine_tuning(verb);
+    check_lora(start.from, start.lora);
     check(training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     auto task = start.from.empty() ? std::make_unique<ImageTask>(ctx, settings, model, latest_checkpoint(training.save_dir))
@@ -42,16 +43,16 @@ struct TrainImage {
     fmt::print(stderr, "images: {} for training, {} for validation, {} for the test; {} classes\n", task->training_images(),
                task->validation_images(), task->test_images(), task->classes().size());
     if (task->skipped() > 0) fmt::print(stderr, "left out: {} images that cannot be read\n", task->skipped());
-    fmt::print(stderr, "model: {} parameters, {}{}\n", count(task->parameters()),
-               task->model().config().at("model_type").get<std::string>(), start.from.empty() ? "" : ", from " + start.from);
-    const TrainResult result = train(ctx, *task, training);
+    fmt::print(stderr, "model: {}, {}{}\n", task->size(), task->model().config().at("model_type").get<std::string>(),
+               start.from.empty() ? "" : ", from " + start.from);
+    const TrainResult result = train(ctx, *task, training, start.lora);
     if (result.end == TrainResult::End::interrupted || task->test_images() == 0) return;
     test(ctx, *task, training.save_dir);
     if (training.average > 0) test(ctx, *task, training.save_dir + "/average");
   }
 
   static void test(Context& ctx, ImageTask& task, const std::string& folder) {
-    if (!std::filesystem::exists(std::filesystem::path(folder) / "model.safetensors")) return;
+    if (!std::filesystem::exists(std::filesystem::path(folder) / "config.json")) return;
     task.load(ctx, folder);
     fmt::print(stderr, "test images: {} ({})\n", describe(task.test(ctx)), folder);
   }

@@ -41,6 +41,7 @@ struct Mlm {
 
   void run(const CLI::App& verb) {
     const EncoderStart further = encoder_start(verb, start, model, vocabulary);
+    check_lora(start.from, start.lora);
     check(training);
     make_toy();
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
@@ -49,7 +50,7 @@ struct Mlm {
     if (task.validation_texts() > 0) fmt::print(stderr, "validation: {} texts\n", task.validation_texts());
     say(task.report());
     say_model(task);
-    train(ctx, task, training);
+    train(ctx, task, training, start.lora);
   }
 };
 

@@ -115,7 +115,7 @@ std::unique_ptr<Model> make_marian(Settings& s) { return make(s, true, {"MarianM
 
 }  // namespace
 
-const Family bart{.model_type = "bart", .make = make_bart};
-const Family marian{.model_type = "marian", .make = make_marian};
+const Family bart{.model_type = "bart", .make = make_bart, .lora_targets = {"q_proj", "v_proj"}};
+const Family marian{.model_type = "marian", .make = make_marian, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "transformer/io/json.h"
+#include "transformer/models/lora.h"
 #include "transformer/ops/shape.h"
 
 namespace transformer {
@@ -29,9 +30,9 @@ nlohmann::json with_dtype(nlohmann::json config, DType dtype) {
 }  // namespace
 
 std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const LoadOptions& options) {
-  const std::filesystem::path path = folder / config_file;
-  nlohmann::json config = read_json(path);
-  if (config.is_object()) config.update(options.changes);
+  const ModelFolder at = model_folder(folder, options.adapter);
+  nlohmann::json config = at.config();
+  config.update(options.changes);
   std::unique_ptr<Model> model;
   try {
     model = make_model(config);
@@ -41,9 +42,12 @@ std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& fol
   LoadRules rules = model->load_rules();
   rules.dtype = options.dtype;
   for (const char* key : {"architectures", "id2label", "num_labels"}) rules.fresh_head |= options.changes.contains(key);
-  const Checkpoint files(folder);
+  rules.fresh_head |= !at.adapter.empty();  // which brings what is missing
+  const Checkpoint files(at.base);
   model->adapt(files);
-  load(ctx, model->bindings(), files, rules);
+  const std::vector<NamedParameter> fresh = load(ctx, model->bindings(), files, rules);
+  if (!at.adapter.empty()) open_adapter(ctx, *model, at.adapter, fresh);
+  else if (options.lora.rank != 0) add_lora(ctx, *model, options.lora, fresh);
   return model;
 }
 

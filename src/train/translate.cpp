@@ -159,7 +159,8 @@ void TranslateTask::open(const FineTuning& start) {
     return dynamic_cast<const Seq2SeqModel*>(&model) != nullptr
         ? ""
         : "does not translate: expected one with an encoder and a decoder, such as Marian, BART or T5";
-      });
+      },
+      start.lora);
   tokenizers_ = load_tokenizers(start.from);
   target_ = target_tokens(*tokenizers_.target, start.from);
   settings_.label_smoothing = start.label_smoothing;

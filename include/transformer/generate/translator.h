@@ -53,7 +53,7 @@ class Translator {
   Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers, const SpecialTokens& target);
   // A model's folder: config.json, model.safetensors and its tokenizers, of any family with an encoder and a decoder: Marian,
   // T5, BART, the original. In bfloat16 the weights take half the memory.
-  static Translator load(Context& ctx, const std::filesystem::path& folder);
+  static Translator load(Context& ctx, const std::filesystem::path& folder, const std::filesystem::path& adapter = {});
 
   std::string translate(Context& ctx, const std::string& text, const SearchOptions& options = {}) const;
   std::vector<std::string> translate(Context& ctx, std::span<const std::string> texts, const SearchOptions& options = {}) const;
