@@ -258,7 +258,7 @@ void ImageTask::open_teacher() {
   if (theirs.contains("id2label") && theirs.at("id2label") != ours.at("id2label"))
     fail(folder, "the teacher's classes (id2label) are others than those of the images");
   teacher->processor = ImageProcessor::load(folder);
-  teacher->weights = StartingFolder(folder).weights;
+  teacher->weights = StartingFolder(model_folder(folder)).weights;
   teacher_ = std::move(teacher);
 }
 

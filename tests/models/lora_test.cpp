@@ -231,12 +231,7 @@ TEST_F(Lora, KeepsTheBaseInTheTypeThatIsComputedWith) {
   const auto model = load_model(low, base_, {.dtype = DType::bfloat16, .lora = {.rank = 2}});
   for (const NamedParameter& p : model->parameters())
     if (p.parameter->shape.rank() == 2) EXPECT_EQ(p.parameter->tensor.dtype(), DType::bfloat16) << p.name;
-  const NamedTensors in = inputs_of(SafetensorsFile(base_ / "expected.safetensors"));
-  backward(low, model->run(low, in, {.logits = false}).at("loss"));
-  for (const NamedParameter& p : trained_parameters(*model)) {
-    EXPECT_EQ(p.parameter->tensor.dtype(), DType::float32) << p.name;
-    EXPECT_TRUE(gradient(p.parameter->tensor).defined()) << p.name;
-  }
+  for (const NamedParameter& p : trained_parameters(*model)) EXPECT_EQ(p.parameter->tensor.dtype(), DType::float32) << p.name;
   expect_error([&] { merge_lora(low, *model); }, {"bfloat16", "float32"});
 }
 
@@ -249,7 +244,7 @@ TEST_F(Lora, RefusesByNameWhatItDoesNotDo) {
   expect_refused({{"layer_replication", {{0, 2}}}}, {"layer_replication"});
   expect_refused({{"something_new", 1}}, {"something_new"});
   expect_refused({{"modules_to_save", {"norm"}}}, {"missing", "base_model.model.model.norm.weight"});
-  change({});
+  change(json::object());
   expect_error([&] { load_model(ctx_, golden_root() / "gpt2", {.adapter = folder_.path()}); }, {"unexpected", "q_proj.lora_A"});
   expect_error([&] { load_model(ctx_, base_, {.adapter = base_}); }, {"llama", "no adapter", "adapter_config.json"});
 }

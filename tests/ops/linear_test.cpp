@@ -132,8 +132,8 @@ TEST(AddLinear, ChangesTheColumnsOfOnePart) {
     check_op(
         {.name = fmt::format("add_linear {}x{} to {}…{} of {}", rows, in, column, column + out, width),
          .inputs = {{.shape = {rows, width}}, {.shape = {rows, in}}, {.shape = {out, in}, .master = true}}},
-        [column](Context& ctx, const Tensors& t) { return add_linear(ctx, t[0], t[1], t[2], 0.5F, column); },
-        [column](const auto& t) {
+        [column = column](Context& ctx, const Tensors& t) { return add_linear(ctx, t[0], t[1], t[2], 0.5F, column); },
+        [column = column](const auto& t) {
       auto y = t[0];
       for (std::int64_t r = 0; r < y.shape.numel() / y.dim(-1); ++r)
         for (std::int64_t o = 0; o < t[2].dim(0); ++o)
