@@ -17,6 +17,7 @@
 #include "transformer/io/npy.h"               // files for NumPy
 #include "transformer/io/toml.h"              // configuration files that people write
 #include "transformer/models/classic.h"       // a model's folder: load_transformer, save_transformer
+#include "transformer/models/lora.h"          // adapters: load_model(…, {.lora = …}), save_adapter, merge_lora
 #include "transformer/models/marian.h"        // the original's settings as a Marian model
 #include "transformer/models/model.h"         // a checkpoint of any family: load_model, save_model
 #include "transformer/models/patchtst.h"      // series: PatchTST

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct ClassifyConfig {
-  std::string model = {};
+  std::string model = {}, adapter = {};
   std::vector<std::string> text = {}, image = {};
   std::string input = {};
   bool pairs = false, skip_broken = false;
@@ -31,6 +31,7 @@ struct ClassifyConfig {
   std::int64_t chunk_lines = 4096;
 
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("text", self.text, "classify this instead of the lines of standard input");
     field("input", self.input, "classify the lines of this file, plain or gzip");
     field("pairs", self.pairs,
@@ -186,7 +187,7 @@ void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
     throw CLI::ValidationError("--image and --text, --input or --pairs exclude each other");
   keep_apart({{"--input", config.text.empty() && config.image.empty() ? or_standard(config.input) : ""}}, {{"", "-"}});
   Context ctx(compute.context());
-  const Classifier classifier = Classifier::load(ctx, config.model);
+  const Classifier classifier = Classifier::load(ctx, config.model, config.adapter);
   const bool images = classifier.kind() == Classifier::Kind::images;
   if (images == config.image.empty())
     throw CLI::ValidationError(images ? "the model classifies images: name them with --image" : "the model classifies text, not images");

@@ -9,6 +9,10 @@ namespace transformer::cli {
 enum class Precision : std::uint8_t { float32, bfloat16 };
 inline EnumNames<Precision> names(Precision) { return {{Precision::float32, "float32"}, {Precision::bfloat16, "bfloat16"}}; }
 
+// A flag of all verbs that open a model.
+inline constexpr std::string_view adapter_help =
+    "an adapter's folder (LoRA, as PEFT or 'transformer train --lora-rank' saves it); MODEL is its base";
+
 struct ComputeConfig {
   int threads = 0;
   Precision precision = Precision::float32;

@@ -17,7 +17,7 @@ namespace transformer::cli {
 namespace {
 
 struct EmbedConfig {
-  std::string model = {};
+  std::string model = {}, adapter = {};
   std::vector<std::string> text = {};
   std::string input = {}, out = {};
   std::optional<Pooling> pooling = {};
@@ -25,6 +25,7 @@ struct EmbedConfig {
   std::int64_t chunk_lines = 4096;
 
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("text", self.text, "texts, instead of the lines of standard input");
     field("input", self.input, "the lines of this file, plain or gzip");
     field("out", self.out, "a file for all of them: .safetensors (as 'embeddings') or .npy");
@@ -51,7 +52,7 @@ void embed(const EmbedConfig& config, const ComputeConfig& compute) {
     throw CLI::ValidationError("--out is '" + config.out + "': expected a name that ends with .safetensors or .npy");
   keep_apart({{"--input", config.text.empty() ? or_standard(config.input) : ""}}, {{"--out", or_standard(config.out)}});
   Context ctx(compute.context());
-  const Embedder embedder = Embedder::load(ctx, config.model);
+  const Embedder embedder = Embedder::load(ctx, config.model, config.adapter);
   TextReport report;
   EmbedOptions options = embedder.defaults();
   options.pooling = config.pooling.value_or(options.pooling);

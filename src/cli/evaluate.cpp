@@ -21,13 +21,14 @@ namespace transformer::cli {
 namespace {
 
 struct EvaluateConfig {
-  std::string model = {};
+  std::string model = {}, adapter = {};
   std::string source = {};
   std::string hypothesis = "-";
   std::vector<std::string> reference = {};
   bool chrf = false;
 
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("source", self.source, "with MODEL: the text that it shall translate, one sentence a line");
     field("hypothesis", self.hypothesis, "without MODEL: translations, one a line; - is standard input");
     field("reference", self.reference, "what they should be, one a line; several files are several right answers");
@@ -53,7 +54,7 @@ std::vector<std::string> translations(const EvaluateConfig& config, const Langua
   if (config.source.empty()) throw CLI::RequiredError("--source");
   const std::vector<std::string> sources = read_all(config.source);
   Context ctx(compute.context());
-  return Translator::load(ctx, config.model, languages).translate(ctx, sources, search);
+  return Translator::load(ctx, config.model, languages, config.adapter).translate(ctx, sources, search);
 }
 
 void evaluate(const EvaluateConfig& config, const Languages& languages, const BleuOptions& bleu, ChrfOptions chrf,
@@ -108,13 +109,13 @@ void add_evaluate(CLI::App& app) {
     if (given.size() > 1)
       throw CLI::ValidationError(
           fmt::format("data of two kinds are given, by {}, but a model is of one: leave the others out", fmt::join(given, " and by ")));
-    if (images->asked()) evaluate_images(config->model, *images, *compute);
-    else if (labels->asked()) evaluate_labels(config->model, *labels, *compute);
-    else if (text->asked()) evaluate_text(config->model, *text, *compute);
+    if (images->asked()) evaluate_images(config->model, config->adapter, *images, *compute);
+    else if (labels->asked()) evaluate_labels(config->model, config->adapter, *labels, *compute);
+    else if (text->asked()) evaluate_text(config->model, config->adapter, *text, *compute);
     else if (!series->csv.empty()) {
       series->table.header = labels->columns.header;
       series->table.delimiter = labels->columns.delimiter;
-      evaluate_series(config->model, *series, *compute);
+      evaluate_series(config->model, config->adapter, *series, *compute);
     } else evaluate(*config, *languages, *bleu, *chrf, *search, *compute);
   });
 }

@@ -9,7 +9,7 @@
 
 namespace transformer::cli {
 
-void evaluate_images(const std::string& model, const EvaluateImages& config, const ComputeConfig& compute) {
+void evaluate_images(const std::string& model, const std::string& adapter, const EvaluateImages& config, const ComputeConfig& compute) {
   if (model.empty()) throw CLI::RequiredError("MODEL");
   if (config.batch < 1) throw CLI::ValidationError("--image-batch: expected 1 or more");
   Context ctx(compute.context());
@@ -17,7 +17,7 @@ void evaluate_images(const std::string& model, const EvaluateImages& config, con
   if (data == nullptr)
     fail("evaluate", "there are no {} images: choose others with --image-split",
          detail::write_value(config.split, "image_split").get<std::string>());
-  const Classifier classifier = Classifier::load(ctx, model);
+  const Classifier classifier = Classifier::load(ctx, model, adapter);
   if (classifier.kind() != Classifier::Kind::images) fail(model, "it does not classify images");
   const ImageSet images(data, classifier.processor(),
                         {.skip_broken = config.skip_broken,

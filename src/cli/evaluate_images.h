@@ -23,6 +23,6 @@ struct EvaluateImages {
   }
 };
 
-void evaluate_images(const std::string& model, const EvaluateImages& config, const ComputeConfig& compute);
+void evaluate_images(const std::string& model, const std::string& adapter, const EvaluateImages& config, const ComputeConfig& compute);
 
 }  // namespace transformer::cli

@@ -20,13 +20,13 @@ bool labels_words(const std::string& folder) {
 
 }  // namespace
 
-void evaluate_labels(const std::string& model, const EvaluateLabels& config, const ComputeConfig& compute) {
+void evaluate_labels(const std::string& model, const std::string& adapter, const EvaluateLabels& config, const ComputeConfig& compute) {
   if (model.empty()) throw CLI::RequiredError("MODEL");
   if (config.max_length < 0) throw CLI::ValidationError(fmt::format("--max-length is {}: expected 0 or more", config.max_length));
   Context ctx(compute.context());
   const bool words = labels_words(model);
-  const Evaluation result = words ? evaluate_tagger(ctx, model, config.data, config.tagged, config.max_length)
-                                  : evaluate_classifier(ctx, model, config.data, config.columns, config.max_length);
+  const Evaluation result = words ? evaluate_tagger(ctx, model, config.data, config.tagged, config.max_length, adapter)
+                                  : evaluate_classifier(ctx, model, config.data, config.columns, config.max_length, adapter);
   if (const std::string summary = result.report.summary(); !summary.empty()) fmt::print(stderr, "transformer: {}\n", summary);
   fmt::print("{}: {}\nloss {:.4g}\n", config.data, result.table(words ? "words" : "texts"), result.loss);
 }

@@ -28,6 +28,6 @@ struct EvaluateLabels {
   }
 };
 
-void evaluate_labels(const std::string& model, const EvaluateLabels& config, const ComputeConfig& compute);
+void evaluate_labels(const std::string& model, const std::string& adapter, const EvaluateLabels& config, const ComputeConfig& compute);
 
 }  // namespace transformer::cli

@@ -8,12 +8,12 @@
 
 namespace transformer::cli {
 
-void evaluate_series(const std::string& model, const EvaluateSeries& config, const ComputeConfig& compute) {
+void evaluate_series(const std::string& model, const std::string& adapter, const EvaluateSeries& config, const ComputeConfig& compute) {
   if (model.empty()) throw CLI::RequiredError("MODEL");
   const bool whole = config.split.split.empty() && config.split.valid_from.empty() && config.split.test_from.empty();
   if (whole && config.part) throw CLI::ValidationError("--part: there are no parts without a split (--split, or --valid-from)");
   Context ctx(compute.context());
-  const Forecaster forecaster = Forecaster::load(ctx, model);
+  const Forecaster forecaster = Forecaster::load(ctx, model, adapter);
   const SeriesTable table = forecaster.read(config.csv, config.table);
   const Parts parts = whole ? Parts{.train = {0, table.rows()}, .validation = {}, .test = {0, table.rows()}}
                             : split_rows(table, config.split);

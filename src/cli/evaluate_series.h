@@ -28,6 +28,6 @@ struct EvaluateSeries {
   }
 };
 
-void evaluate_series(const std::string& model, const EvaluateSeries& config, const ComputeConfig& compute);
+void evaluate_series(const std::string& model, const std::string& adapter, const EvaluateSeries& config, const ComputeConfig& compute);
 
 }  // namespace transformer::cli

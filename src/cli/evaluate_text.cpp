@@ -7,12 +7,12 @@
 
 namespace transformer::cli {
 
-void evaluate_text(const std::string& folder, const EvaluateText& settings, const ComputeConfig& compute) {
+void evaluate_text(const std::string& folder, const std::string& adapter, const EvaluateText& settings, const ComputeConfig& compute) {
   if (folder.empty()) throw CLI::RequiredError("MODEL");
   if (!settings.text.empty() && !settings.bin.empty()) throw CLI::ValidationError("--text and --bin exclude each other");
   if (settings.context < 0) throw CLI::ValidationError(fmt::format("--context is {}: expected 0 or more", settings.context));
   Context ctx(compute.context());
-  const std::unique_ptr<Model> model = load_model(ctx, folder);
+  const std::unique_ptr<Model> model = load_model(ctx, folder, {.adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(model.get());
   if (text == nullptr || text->text().task != TextTask::causal_lm)
     fail(folder, "is no language model: expected a decoder such as GPT-2 or LLaMA");

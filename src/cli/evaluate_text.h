@@ -26,6 +26,6 @@ struct EvaluateText {
   bool asked() const { return !text.empty() || !bin.empty(); }
 };
 
-void evaluate_text(const std::string& model, const EvaluateText& settings, const ComputeConfig& compute);
+void evaluate_text(const std::string& model, const std::string& adapter, const EvaluateText& settings, const ComputeConfig& compute);
 
 }  // namespace transformer::cli

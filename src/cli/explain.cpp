@@ -13,9 +13,10 @@ namespace transformer::cli {
 namespace {
 
 struct ExplainConfig {
-  std::string model = {}, image = {}, out = {};
+  std::string model = {}, adapter = {}, image = {}, out = {};
 
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("image", self.image, "a PNG or JPEG file, for models of images: attention roll-out");
     field("out", self.out, "where the picture is written: a name that ends in .svg or .png");
     }
@@ -29,7 +30,7 @@ void explain(const ExplainConfig& config, const ComputeConfig& compute) {
   keep_apart({{"--image", config.image}}, {{"--out", config.out}});
   Context ctx(compute.context());
   const Image image = read_image(config.image);
-  const Classifier classifier = Classifier::load(ctx, config.model);
+  const Classifier classifier = Classifier::load(ctx, config.model, config.adapter);
   const Label label = classifier.images(ctx, std::span(&image, 1)).front().front();
   const Rollout rollout = image_rollout(ctx, classifier.model(), classifier.processor()(ctx, {image}));
   const Image seen = classifier.processor().shape(image);

@@ -14,12 +14,13 @@ namespace transformer::cli {
 namespace {
 
 struct ForecastVerb {
-  std::string model = {};
+  std::string model = {}, adapter = {};
   std::string csv = {}, out = {}, plot = {};
   std::int64_t steps = 0;
   std::int64_t plot_history = 0;
 
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("csv", self.csv, "the series so far: a row of names, dates, the model's channels; .gz too; - is standard input");
     field("steps", self.steps, "rows to forecast (0: the model's horizon; more are made by feeding the forecast back)");
     field("out", self.out, "CSV file for the forecast (empty: standard output)");
@@ -104,7 +105,7 @@ void forecast(const ForecastVerb& verb, const TableOptions& table, const Compute
   if (verb.steps < 0 || verb.plot_history < 0) throw CLI::ValidationError("--steps and --plot-history: expected 0 or more");
   check_names(verb);
   Context ctx(compute.context());
-  const Forecaster forecaster = Forecaster::load(ctx, verb.model);
+  const Forecaster forecaster = Forecaster::load(ctx, verb.model, verb.adapter);
   const SeriesTable history = forecaster.read(verb.csv, table);
   say_notes(verb, forecaster, history);
   const SeriesForecast next = forecaster.forecast(ctx, history, verb.steps);

@@ -18,7 +18,7 @@ namespace transformer::cli {
 namespace {
 
 struct GenerateConfig {
-  std::string model = {};
+  std::string model = {}, adapter = {};
   std::string prompt = {}, prompt_file = {};
   bool prompt_given = false;  // an empty one is a prompt too
   bool ids = false, chat = false, slide = true;
@@ -28,6 +28,7 @@ struct GenerateConfig {
 
   bool has_prompt() const { return prompt_given || !prompt.empty(); }
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("prompt", self.prompt, "what to go on from; without it the lines of standard input, one prompt each");
     field("prompt_file", self.prompt_file, "a file that is the prompt as a whole");
     field("ids", self.ids, "prompts and what is generated are the numbers of tokens");
@@ -82,7 +83,7 @@ void generate(const GenerateConfig& config, const GenerationWishes& wishes, cons
   check_usage(config, wishes);
   keep_apart({{"--prompt-file", config.has_prompt() ? "" : or_standard(config.prompt_file)}}, {{"", "-"}});
   Context ctx(compute.context());
-  const Generator generator = Generator::load(ctx, config.model, {.text = !config.ids, .slide = config.slide});
+  const Generator generator = Generator::load(ctx, config.model, {.text = !config.ids, .slide = config.slide, .adapter = config.adapter});
   const GenerationConfig settings = settings_of(generator.config(), wishes, config.model);
 
   const std::atomic<bool>* stop = stop_on_signals();

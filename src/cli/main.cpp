@@ -71,6 +71,7 @@ int run(int argc, char** argv) {
   add_explain(app);
   add_generate(app);
   add_inspect(app);
+  add_merge(app);
   add_run(app);
   add_tokenize(app);
   add_train(app);

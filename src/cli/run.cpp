@@ -6,20 +6,21 @@
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "transformer/autograd/autograd.h"
-#include "transformer/models/model.h"
+#include "transformer/models/lora.h"
 #include "transformer/ops/shape.h"
 
 namespace transformer::cli {
 namespace {
 
 struct RunConfig {
-  std::string model = {};
+  std::string model = {}, adapter = {};
   std::string inputs = {}, outputs = {};
   bool gradients = false;
   Precision dtype = Precision::float32;
   int threads = 0;
 
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("inputs", self.inputs, "a safetensors file: input_ids, attention_mask, pixel_values, past_values, labels ...");
     field("outputs", self.outputs, "the safetensors file that is written: logits, hidden_states.N, attentions.N, loss ...");
     field("gradients", self.gradients, "also the gradient of the loss for every tensor of the checkpoint, as grad.NAME");
@@ -42,7 +43,8 @@ void run(const RunConfig& config) {
   keep_apart({{"--inputs", config.inputs}}, {{"--outputs", config.outputs}});
   Context ctx(ComputeConfig{.threads = config.threads, .precision = config.dtype}.context());
   // Gradients are of float32 weights; otherwise no more than what is computed with is in memory.
-  const auto model = load_model(ctx, config.model, {.dtype = config.gradients ? DType::float32 : ctx.precision()});
+  const auto model =
+      load_model(ctx, config.model, {.dtype = config.gradients ? DType::float32 : ctx.precision(), .adapter = config.adapter});
   std::optional<NoGradients> no_gradients;
   if (!config.gradients) no_gradients.emplace(ctx);
 
@@ -53,7 +55,9 @@ void run(const RunConfig& config) {
     const auto loss = out.find("loss");
     if (loss == out.end()) fail("run", "there is no loss to take gradients of: give labels (or future_values) as inputs");
     backward(ctx, loss->second);
-    for (const Binding& b : model->bindings())  // under all names a tensor has
+    std::vector<Binding> all = model->bindings();  // under all names a tensor has
+    for (Binding& b : adapter_bindings(*model)) all.push_back(std::move(b));
+    for (const Binding& b : all)
       if (const Tensor& weight = b.ours.parameter->tensor; has_gradient(weight) && gradient(weight).defined())
         tensors.emplace_back("grad." + b.theirs, b.to_theirs(ctx, gradient(weight)));
   }

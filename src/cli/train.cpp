@@ -2,11 +2,13 @@
 #include "cli/train.h"
 
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 
 #include "cli/stop.h"
 #include "cli/verbs.h"
+#include "train/starting_folder.h"
 
 namespace transformer::cli {
 namespace {
@@ -17,8 +19,10 @@ void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
     return;
   }
   const bool patience = result.end == TrainResult::End::no_improvement;
-  fmt::print(stderr, "finished after {} steps, {} epochs{}\n", result.step, result.epoch,
-             patience ? ": no better validation for a while" : "");
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  fmt::print(stderr, "finished after {} steps, {} epochs{}; at most {} MiB of memory\n", result.step, result.epoch,
+             patience ? ": no better validation for a while" : "", used.ru_maxrss / 1024);
   if (result.begun_at == result.step)
     fmt::print(stderr, "There was nothing left to do: this run was finished before. To train on, raise {}.\n",
                patience ? "--patience" : "--max-epoch or --max-update");
@@ -28,11 +32,23 @@ void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
 
 }  // namespace
 
-TrainResult train(Context& ctx, Task& task, const TrainConfig& config) {
+TrainResult train(Context& ctx, Task& task, const TrainConfig& config, const LoraConfig& lora) {
   Trainer trainer(ctx, task, config, stop_on_signals());
   const TrainResult result = trainer.run();
   say_how_it_ended(config, result);
+  if (!lora.merge || result.end == TrainResult::End::interrupted) return result;
+  const std::filesystem::path merged = std::filesystem::path(config.save_dir) / "merged";
+  write_merged(ctx, model_folder(config.save_dir), merged);
+  fmt::print(stderr, "merged model: {}\n", merged.string());
   return result;
+}
+
+void check_lora(const std::string& from, const LoraConfig& lora) {
+  const bool given = to_json(lora) != to_json(LoraConfig{});
+  if (given && from.empty())
+    throw CLI::ValidationError("--lora-rank, --lora-targets and the like are for a ready model that is trained further: give --from");
+  if (given && !lora.wanted() && model_folder(from).adapter.empty())
+    throw CLI::ValidationError("settings of an adapter are given, but none is trained: give --lora-rank (8 is usual), or --adapter");
 }
 
 std::string flag_of(std::string name) {

@@ -6,6 +6,7 @@
 
 #include "cli/compute.h"
 #include "cli/flags.h"
+#include "transformer/models/lora.h"
 #include "transformer/train/trainer.h"
 
 namespace transformer::cli {
@@ -15,8 +16,10 @@ struct SeedConfig {
   static void visit(auto& self, auto&& field) { field("seed", self.seed, "of all random choices: weights, order of the data, dropout"); }
 };
 
-// Trains until the end, or until the user stops it, and says how it ended.
-TrainResult train(Context& ctx, Task& task, const TrainConfig& config);
+// Trains until the end, or until the user stops it, and says how it ended. lora: of a task that trains a ready model further.
+TrainResult train(Context& ctx, Task& task, const TrainConfig& config, const LoraConfig& lora = {});
+// Error (of usage) when settings of an adapter are given, but no model that it could be put on.
+void check_lora(const std::string& from, const LoraConfig& lora);
 
 // "--d-model" for d_model.
 std::string flag_of(std::string name);

@@ -53,7 +53,7 @@ void say(const TextReport& report) {
 }
 
 void say_model(EncoderTask& task) {
-  fmt::print(stderr, "model: {} parameters, vocabulary {}, {}\n", count(task.parameters()), task.tokenizer().size(), task.layout());
+  fmt::print(stderr, "model: {}, vocabulary {}, {}\n", task.size(), task.tokenizer().size(), task.layout());
 }
 
 void say_how_good(const std::string& save_dir, const std::string& valid, const std::string& test, const Evaluation& result,

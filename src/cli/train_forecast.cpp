@@ -85,6 +85,7 @@ struct Forecast {
 
   void run(const CLI::App& verb) {
     const ForecastFineTuning further = start.from.empty() ? start : fine_tuning(verb);
+    check_lora(start.from, start.lora);
     check(training);
     data.batch_size = batches.of(data.batch_size, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
@@ -94,8 +95,7 @@ struct Forecast {
     if (const auto [context, horizon] = task.windows().sizes(); model.fit && start.from.empty() && context != model.context)
       fmt::print(stderr, "context {}, horizon {}, as there are few rows (--context, --horizon, --patch-length and --stride set them)\n",
                  context, horizon);
-    fmt::print(stderr, "model: {} parameters{}\n", count(task.parameters()),
-               start.from.empty() ? "" : fmt::format(", from {}", start.from));
+    fmt::print(stderr, "model: {}{}\n", task.size(), start.from.empty() ? "" : fmt::format(", from {}", start.from));
     batches.say(data.batch_size, task);
     if (data.toy != ToySeries::none) {  // for transformer forecast --csv
       fs::create_directories(training.save_dir);
@@ -104,7 +104,7 @@ struct Forecast {
     TrainConfig training = this->training;
     if (!task.quantiles().empty() && !flag_given(verb, "--best-metric") && training.best_metric == usual_metric)
       training.best_metric = "pinball";
-    const TrainResult result = train(ctx, task, training);
+    const TrainResult result = train(ctx, task, training, start.lora);
     if (result.end == TrainResult::End::interrupted) return;
     test(ctx, task, training.save_dir);
     if (training.average > 0) test(ctx, task, fs::path(training.save_dir) / "average");

@@ -39,6 +39,7 @@ struct TrainImage {
 
   void run(const CLI::App& verb) {
     const ImageFineTuning further = start.from.empty() ? start : fine_tuning(verb);
+    check_lora(start.from, start.lora);
     check(training);
     settings.images.batch_size = batches.of(settings.images.batch_size, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
@@ -47,17 +48,17 @@ struct TrainImage {
     fmt::print(stderr, "images: {} for training, {} for validation, {} for the test; {} classes\n", task->training_images(),
                task->validation_images(), task->test_images(), task->classes().size());
     tell_left_out(task->sets());
-    fmt::print(stderr, "model: {} parameters, {}{}\n", count(task->parameters()),
-               task->model().config().at("model_type").get<std::string>(), start.from.empty() ? "" : ", from " + start.from);
+    fmt::print(stderr, "model: {}, {}{}\n", task->size(), task->model().config().at("model_type").get<std::string>(),
+               start.from.empty() ? "" : ", from " + start.from);
     batches.say(settings.images.batch_size, *task);
-    const TrainResult result = train(ctx, *task, training);
+    const TrainResult result = train(ctx, *task, training, start.lora);
     if (result.end == TrainResult::End::interrupted || task->test_images() == 0) return;
     test(ctx, *task, training.save_dir);
     if (training.average > 0) test(ctx, *task, training.save_dir + "/average");
   }
 
   static void test(Context& ctx, ImageTask& task, const std::string& folder) {
-    if (!std::filesystem::exists(std::filesystem::path(folder) / "model.safetensors")) return;
+    if (!std::filesystem::exists(std::filesystem::path(folder) / "config.json")) return;
     task.load(ctx, folder);
     fmt::print(stderr, "test images: {} ({})\n", describe(task.test(ctx)), folder);
   }

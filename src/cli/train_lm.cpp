@@ -53,16 +53,17 @@ struct Language {
 
   void run(const CLI::App& verb) {
     const LanguageStart from = start.from.empty() ? start : further(verb);
+    check_lora(start.from, start.lora);
     check(training);
     data.batch_size = batches.of(data.batch_size, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     LanguageTask task = this->task(ctx, from);
     say_what_was_read("training", task.training_report());
     say_what_was_read("validation", task.validation_report());
-    fmt::print(stderr, "model: {}, {} parameters, vocabulary {}\n", task.model().config().value("model_type", ""), count(task.parameters()),
+    fmt::print(stderr, "model: {}, {}, vocabulary {}\n", task.model().config().value("model_type", ""), task.size(),
                task.tokenizer().size());
     batches.say(data.batch_size, task);
-    train(ctx, task, training);
+    train(ctx, task, training, start.lora);
   }
 };
 

@@ -44,6 +44,7 @@ struct Mlm {
 
   void run(const CLI::App& verb) {
     const EncoderStart further = encoder_start(verb, start, model, vocabulary);
+    check_lora(start.from, start.lora);
     check(training);
     make_toy();
     data.max_tokens = batches.of(data.max_tokens, training);
@@ -54,7 +55,7 @@ struct Mlm {
     say(task.report());
     say_model(task);
     batches.say(data.max_tokens, task);
-    train(ctx, task, training);
+    train(ctx, task, training, start.lora);
   }
 };
 

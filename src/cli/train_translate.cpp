@@ -51,16 +51,16 @@ struct Translate {
 
   void run(const CLI::App& verb) {
     const FineTuning further = start.from.empty() ? start : fine_tuning(verb);
+    check_lora(start.from, start.lora);
     check(training);
     data.max_tokens = batches.of(data.max_tokens, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     TranslateTask task = this->task(ctx, further);
     say_what_was_read("training", task.training_report());
     say_what_was_read("validation", task.validation_report());
-    fmt::print(stderr, "model: {} parameters, vocabulary {}, layout {}\n", count(task.parameters()), task.tokenizers().target->size(),
-               task.layout());
+    fmt::print(stderr, "model: {}, vocabulary {}, layout {}\n", task.size(), task.tokenizers().target->size(), task.layout());
     batches.say(data.max_tokens, task);
-    train(ctx, task, training);
+    train(ctx, task, training, start.lora);
   }
 };
 

@@ -14,12 +14,13 @@ namespace transformer::cli {
 namespace {
 
 struct TranslateConfig {
-  std::string model = {};
+  std::string model = {}, adapter = {};
   std::vector<std::string> text = {};
   std::string input = {}, output = {};
   std::string prefix = {};
 
   static void visit(auto& self, auto&& field) {
+    field("adapter", self.adapter, adapter_help);
     field("text", self.text, "translate this instead of standard input");
     field("input", self.input, "translate the lines of this file, plain or gzip");
     field("output", self.output, "write to this file instead of standard output");
@@ -37,7 +38,7 @@ void translate(const TranslateConfig& config, const Languages& languages, const 
   if (!config.text.empty() && !config.input.empty()) throw CLI::ValidationError("--text and --input exclude each other");
   keep_apart({{"--input", config.text.empty() ? or_standard(config.input) : ""}}, {{"--output", or_standard(config.output)}});
   Context ctx(compute.context());
-  const Translator translator = Translator::load(ctx, config.model, languages);
+  const Translator translator = Translator::load(ctx, config.model, languages, config.adapter);
 
   LineStream standard_input;
   LineSource next = [&](std::string& line) { return standard_input.next(line); };

@@ -15,6 +15,7 @@ void add_forecast(CLI::App& app);
 void add_explain(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_merge(CLI::App& app);
 void add_run(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);

@@ -39,9 +39,9 @@ std::int64_t classes_of(const nlohmann::json& config) {
 
 }  // namespace
 
-Classifier Classifier::load(Context& ctx, const std::filesystem::path& folder) {
+Classifier Classifier::load(Context& ctx, const std::filesystem::path& folder, const std::filesystem::path& adapter) {
   Classifier c;
-  c.model_ = load_model(ctx, folder, {.dtype = ctx.precision()});
+  c.model_ = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(c.model_.get());
   const std::string purpose = purpose_of(*c.model_);
   if (purpose.find("transformer classify") == std::string::npos)

@@ -15,9 +15,9 @@
 
 namespace transformer {
 
-Embedder Embedder::load(Context& ctx, const std::filesystem::path& folder) {
+Embedder Embedder::load(Context& ctx, const std::filesystem::path& folder, const std::filesystem::path& adapter) {
   Embedder e;
-  e.model_ = load_model(ctx, folder, {.dtype = ctx.precision()});
+  e.model_ = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(e.model_.get());
   const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(e.model_.get());
   if (text == nullptr && seq2seq == nullptr)

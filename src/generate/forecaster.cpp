@@ -10,6 +10,7 @@
 #include "generate/finite.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/io/json.h"
+#include "transformer/models/lora.h"
 #include "transformer/text/lines.h"
 
 namespace transformer {
@@ -134,15 +135,16 @@ std::string why_not_forecaster(const Model& model) {
   return series->series().head == SeriesHead::prediction ? "" : "has no prediction head: its architecture must be PatchTSTForPrediction";
 }
 
-Forecaster Forecaster::load(Context& ctx, const fs::path& folder) {
+Forecaster Forecaster::load(Context& ctx, const fs::path& folder, const fs::path& adapter) {
   Forecaster out;
   out.folder_ = folder.string();
-  const json config = read_json(folder / "config.json");
+  const json config = model_folder(folder, adapter).config();
   if (const std::string why_not = why_not_forecaster(*make_model(config)); !why_not.empty())
     fail(out.folder_, "a model of type {} {}", config.value("model_type", json("unknown")).dump(), why_not);
-  out.model_ = std::dynamic_pointer_cast<const PatchTSTModel>(std::shared_ptr<Model>(load_model(ctx, folder)));
-  if (!fs::exists(folder / notes_file)) return out;
-  out.notes_ = SeriesNotes::load(folder);
+  out.model_ = std::dynamic_pointer_cast<const PatchTSTModel>(std::shared_ptr<Model>(load_model(ctx, folder, {.adapter = adapter})));
+  const fs::path notes = !adapter.empty() && fs::exists(adapter / notes_file) ? adapter : folder;  // of the data it was trained on last
+  if (!fs::exists(notes / notes_file)) return out;
+  out.notes_ = SeriesNotes::load(notes);
   if (std::ssize(out.notes_->channels) != out.model_->series().channels)
     fail(out.folder_, "{} has {} channels, but the model {}", notes_file, out.notes_->channels.size(), out.model_->series().channels);
   return out;

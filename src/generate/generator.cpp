@@ -79,7 +79,7 @@ GenerationConfig with_wishes(GenerationConfig config, const GenerationWishes& w)
 Generator Generator::load(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options) {
   Generator g;
   g.slide_ = options.slide;
-  const std::shared_ptr<const Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
+  const std::shared_ptr<const Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = options.adapter});
   g.weights_ = model;
   const auto* text = dynamic_cast<const TextModel*>(model.get());
   const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());

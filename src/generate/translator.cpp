@@ -94,8 +94,9 @@ SpecialTokens target_tokens(const TokenizerPair& tokenizers, const std::filesyst
   return target;
 }
 
-Translator Translator::load(Context& ctx, const std::filesystem::path& folder, const Languages& languages) {
-  std::shared_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
+Translator Translator::load(Context& ctx, const std::filesystem::path& folder, const Languages& languages,
+                            const std::filesystem::path& adapter) {
+  std::shared_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
   if (seq2seq == nullptr)
     fail(folder.string(), "a model of type {} does not translate: expected one with an encoder and a decoder",

@@ -39,6 +39,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family bert{.model_type = "bert", .make = make};
+const Family bert{.model_type = "bert", .make = make, .lora_targets = {"query", "value"}};
 
 }  // namespace transformer::families

@@ -119,7 +119,8 @@ void save_transformer(Transformer& model, const std::filesystem::path& folder) {
 
 namespace families {
 
-const Family classic{.model_type = model_type, .make = [](Settings& s) -> std::unique_ptr<Model> {
+const Family classic{.model_type = model_type,
+                     .make = [](Settings& s) -> std::unique_ptr<Model> {
                        TransformerConfig config;
                        TransformerConfig::visit(config, [&](std::string_view name, auto& value, std::string_view) {
                          if (const nlohmann::json* given = s.find(name)) detail::read_value(*given, value, std::string(name));
@@ -131,7 +132,8 @@ const Family classic{.model_type = model_type, .make = [](Settings& s) -> std::u
                                               .dropout = {.feed_forward = "ffn_dropout"}};
                        options.load.ignored.assign(computed.begin(), computed.end());
                        return std::make_unique<Seq2SeqModel>(config.encoder_decoder(), std::move(options));
-                     }};
+                     },
+                     .lora_targets = {"q_linear", "v_linear"}};
 
 }  // namespace families
 

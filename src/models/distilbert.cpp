@@ -79,6 +79,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family distilbert{.model_type = "distilbert", .make = make};
+const Family distilbert{.model_type = "distilbert", .make = make, .lora_targets = {"q_lin", "v_lin"}};
 
 }  // namespace transformer::families

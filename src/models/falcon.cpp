@@ -68,6 +68,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family falcon{.model_type = "falcon", .make = make};
+const Family falcon{.model_type = "falcon", .make = make, .lora_targets = {"query_key_value"}};
 
 }  // namespace transformer::families

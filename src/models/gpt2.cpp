@@ -55,6 +55,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family gpt2{.model_type = "gpt2", .make = make};
+const Family gpt2{.model_type = "gpt2", .make = make, .lora_targets = {"c_attn"}};
 
 }  // namespace transformer::families

@@ -102,8 +102,8 @@ std::unique_ptr<Model> make_qwen2(Settings& s) {
 
 }  // namespace
 
-const Family llama{.model_type = "llama", .make = make_llama};
-const Family mistral{.model_type = "mistral", .make = make_mistral};
-const Family qwen2{.model_type = "qwen2", .make = make_qwen2};
+const Family llama{.model_type = "llama", .make = make_llama, .lora_targets = {"q_proj", "v_proj"}};
+const Family mistral{.model_type = "mistral", .make = make_mistral, .lora_targets = {"q_proj", "v_proj"}};
+const Family qwen2{.model_type = "qwen2", .make = make_qwen2, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

@@ -6,6 +6,7 @@
 #include "io/read_file.h"
 #include "models/files_beside.h"
 #include "transformer/io/json.h"
+#include "transformer/models/lora.h"
 #include "transformer/ops/shape.h"
 
 namespace transformer {
@@ -45,9 +46,9 @@ void copy_files(const Model::Origin& from, const std::filesystem::path& to) {
 }  // namespace
 
 std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const LoadOptions& options) {
-  const std::filesystem::path path = folder / config_file;
-  nlohmann::json config = read_json(path);
-  if (config.is_object()) config.update(options.changes);
+  const ModelFolder at = model_folder(folder, options.adapter);
+  nlohmann::json config = at.config();
+  config.update(options.changes);
   std::unique_ptr<Model> model;
   try {
     model = make_model(config);
@@ -57,10 +58,13 @@ std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& fol
   LoadRules rules = model->load_rules();
   rules.dtype = options.dtype;
   for (const char* key : {"architectures", "id2label", "num_labels"}) rules.fresh_head |= options.changes.contains(key);
-  const Checkpoint files(folder);
+  rules.fresh_head |= !at.adapter.empty();  // which brings what is missing
+  const Checkpoint files(at.base);
   model->adapt(files);
-  load(ctx, model->bindings(), files, rules);
-  model->origin_ = {std::filesystem::absolute(folder), files_beside(folder)};
+  const std::vector<NamedParameter> fresh = load(ctx, model->bindings(), files, rules);
+  model->origin_ = {std::filesystem::absolute(at.base), files_beside(at.base)};
+  if (!at.adapter.empty()) open_adapter(ctx, *model, at.adapter, fresh);
+  else if (options.lora.rank != 0) add_lora(ctx, *model, options.lora, fresh);
   return model;
 }
 

@@ -258,7 +258,7 @@ Plan plan_load(const std::vector<Binding>& bindings, const Checkpoint& files, co
 
 }  // namespace
 
-void load(Context& ctx, const std::vector<Binding>& bindings, const Checkpoint& files, const LoadRules& rules) {
+std::vector<NamedParameter> load(Context& ctx, const std::vector<Binding>& bindings, const Checkpoint& files, const LoadRules& rules) {
   const Plan plan = plan_load(bindings, files, rules);
   if (!plan.missing.empty() || !plan.unexpected.empty() || !plan.misshaped.empty())
     fail(files.path(), "the tensors do not fit the model:{}{}{}", plan.missing, plan.unexpected, plan.misshaped);
@@ -273,6 +273,7 @@ void load(Context& ctx, const std::vector<Binding>& bindings, const Checkpoint& 
     files.file(name).drop(name);
   }
   initialize(ctx, plan.fresh);
+  return plan.fresh;
 }
 
 void load(Context& ctx, const std::vector<Binding>& bindings, const SafetensorsFile& file, const std::vector<std::string_view>& ignored) {

@@ -202,6 +202,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family families::patchtst{"patchtst", make};
+const Family families::patchtst{.model_type = "patchtst", .make = make, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer

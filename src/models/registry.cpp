@@ -23,6 +23,13 @@ std::vector<std::string> family_names() {
   return names;
 }
 
+std::vector<std::string> usual_lora_targets(const Model& model) {
+  const std::string type = Settings(model.config()).model_type();
+  for (const Family* family : registry())
+    if (family->model_type == type) return family->lora_targets;
+  return {};
+}
+
 std::unique_ptr<Model> make_model(const nlohmann::json& config) {
   Settings settings(config);
   for (const Family* family : registry()) {

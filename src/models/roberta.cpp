@@ -45,6 +45,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family roberta{.model_type = "roberta", .make = make};
+const Family roberta{.model_type = "roberta", .make = make, .lora_targets = {"query", "value"}};
 
 }  // namespace transformer::families

@@ -78,6 +78,12 @@ std::vector<Binding> Seq2SeqModel::bindings() {
   return bind_names(parameters(), names);
 }
 
+std::vector<NamedLinear> Seq2SeqModel::linears() {
+  std::vector<NamedLinear> out = transformer::linears(network);
+  std::erase_if(out, [&](const NamedLinear& l) { return network.output && l.linear == &*network.output; });
+  return out;
+}
+
 void Seq2SeqModel::adapt(const Checkpoint& files) {
   const std::string& prefix = options_.load.base;
   auto has = [&](const std::string& name) {

@@ -38,6 +38,7 @@ class SwinModel final : public Model {
   }
 
   std::vector<NamedParameter> parameters() override { return transformer::parameters(swin_); }
+  std::vector<NamedLinear> linears() override { return transformer::linears(swin_); }
 
   std::vector<Binding> bindings() override {
     const SwinConfig& c = swin_.config;
@@ -126,6 +127,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family families::swin{"swin", make};
+const Family families::swin{.model_type = "swin", .make = make, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer

@@ -103,6 +103,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family t5{.model_type = "t5", .make = make};
+const Family t5{.model_type = "t5", .make = make, .lora_targets = {"q", "v"}};
 
 }  // namespace transformer::families

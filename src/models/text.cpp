@@ -87,6 +87,13 @@ TextModel::TextModel(const TextConfig& c, std::vector<NameRule> rules, LoadRules
   config_.stack = stack_.config;
 }
 
+std::vector<NamedLinear> TextModel::linears() {
+  std::vector<NamedLinear> out = transformer::linears(*this);
+  const bool language = config_.task == TextTask::causal_lm || config_.task == TextTask::masked_lm;
+  std::erase_if(out, [&](const NamedLinear& l) { return language && head_.output && l.linear == &*head_.output; });
+  return out;
+}
+
 Tensor TextModel::hidden(Context& ctx, const TextInput& in, StackTrace* trace) const {
   StackInput input{.x = embedder_(ctx, in), .sequences = in.sequences, .bias = in.bias, .cache = in.cache};
   if (stack_.config.positions == PositionKind::rotary) input.positions = in.positions, input.longest = in.longest;

@@ -94,6 +94,7 @@ class VitModel final : public Model {
   }
 
   std::vector<NamedParameter> parameters() override { return transformer::parameters(vit_); }
+  std::vector<NamedLinear> linears() override { return transformer::linears(vit_); }
 
   std::vector<Binding> bindings() override {
     const VitConfig& c = vit_.config;
@@ -188,7 +189,7 @@ std::unique_ptr<Model> make_deit(Settings& s) { return make(s, "deit", "DeiT"); 
 
 }  // namespace
 
-const Family families::vit{"vit", make_vit};
-const Family families::deit{"deit", make_deit};
+const Family families::vit{.model_type = "vit", .make = make_vit, .lora_targets = {"q_proj", "v_proj"}};
+const Family families::deit{.model_type = "deit", .make = make_deit, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer

@@ -41,8 +41,9 @@ Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor&
   if (!recorded) return y;
 
   return record(ctx, y, {x, weight, bias},
-                [x = as_matrix(x), w, before = activation == Activation::none ? Tensor() : before, activation, drop](
-                    Context& ctx, const Tensor& dy, Slots& in) {
+                // x makes the gradient of the weight alone: a frozen one does not need it.
+                [x = has_gradient(weight) ? as_matrix(x) : Tensor(), w, before = activation == Activation::none ? Tensor() : before,
+                 activation, drop](Context& ctx, const Tensor& dy, Slots& in) {
     Tensor dz = as_matrix(dy);  // gradient before dropout and activation
     if (activation == Activation::relu) {
       // A value that is zero after relu and dropout was negative or dropped: no gradient either way.
@@ -68,6 +69,36 @@ Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor&
       auto [db, accumulate] = in[2].target(ctx);
       kernels(ctx).sum_rows(ctx, dz, db, accumulate);
     }
+  });
+}
+
+Tensor add_linear(Context& ctx, const Tensor& y, const Tensor& x, const Tensor& weight, float scale, std::int64_t column) {
+  check_linear(ctx, x, weight, {});
+  check_float(ctx, "add_linear", "y", y);
+  const std::int64_t out = weight.dim(0);
+  if (y.dtype() != x.dtype() || y.rank() == 0 || x.shape().with_back(y.dim(-1)) != y.shape())
+    fail("add_linear", "y {} {} does not fit x {} {}: expected the same dtype, and the same sizes but for the last", y.shape(), y.dtype(),
+         x.shape(), x.dtype());
+  if (column < 0 || column + out > y.dim(-1))
+    fail("add_linear", "columns {}…{} of y {} are to be changed: it has {}", column, column + out, y.shape(), y.dim(-1));
+  const Tensor w = in_precision(ctx, weight, x.dtype());
+  Tensor z = Tensor::empty(ctx, y.shape(), y.dtype());
+  kernels(ctx).copy(ctx, y, z);
+  Tensor part = as_matrix(z).column_block(column, out);
+  kernels(ctx).matmul(ctx, as_matrix(x), w, part, {.transpose_b = true, .accumulate = true, .alpha = scale});
+  return record(ctx, z, {y, x, weight},
+                [x = has_gradient(weight) ? as_matrix(x) : Tensor(), w, scale, column](Context& ctx, const Tensor& dz, Slots& in) {
+    const Tensor d = as_matrix(dz).column_block(column, w.dim(0));
+    if (in[1].needed()) {
+      auto [dx, accumulate] = in[1].target(ctx);
+      Tensor flat = as_matrix(dx);
+      kernels(ctx).matmul(ctx, d, w, flat, {.accumulate = accumulate, .alpha = scale});
+    }
+    if (in[2].needed()) {
+      auto [dw, accumulate] = in[2].target(ctx);
+      kernels(ctx).matmul(ctx, d, x, dw, {.transpose_a = true, .accumulate = accumulate, .alpha = scale});
+    }
+    in[0].add(ctx, dz);
   });
 }
 

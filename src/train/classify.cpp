@@ -314,9 +314,9 @@ std::optional<Evaluation> ClassifyTask::test(Context& ctx) const {
 }
 
 Evaluation evaluate_classifier(Context& ctx, const fs::path& folder, const std::string& file, const LabelledColumns& columns,
-                               std::int64_t max_length) {
+                               std::int64_t max_length, const fs::path& adapter) {
   const LabelledRows rows(file, columns);
-  const std::unique_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
+  const std::unique_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(model.get());
   const LabelHead head = head_of(model->config());
   if (text == nullptr || text->text().task != TextTask::sequence_labels || head.names.empty())

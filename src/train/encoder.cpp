@@ -125,10 +125,13 @@ void EncoderTask::open(const EncoderStart& start, const std::string& head, std::
     if (config.value("architectures", json()) != architectures) out["architectures"] = architectures;
     return out;
   };
-  open_model(start.from, changes, [](const Model& model) {
+  open_model(
+      start.from, changes,
+      [](const Model& model) {
     const auto* text = dynamic_cast<const TextModel*>(&model);
     return text != nullptr && !text->text().stack.causal ? "" : "is no encoder of text: expected BERT, RoBERTa or DistilBERT";
-  });
+      },
+      start.lora);
   tokenizer_ = tokenizer_of(start.from);
   if (tokenizer_->size() > network().text().vocabulary)
     fail(start.from, "the tokenizer has {} tokens, but the model only {}: they do not belong together", tokenizer_->size(),

@@ -176,7 +176,7 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
     if (shared("share_embedding") && shared("share_projection")) changes["num_input_channels"] = table_.channels.size();
     return changes;
       },
-      why_not_forecaster);
+      why_not_forecaster, start.lora);
   const PatchTSTConfig& series = this->series();
   if (series.channels != std::ssize(table_.channels))
     fail(table_.name, "has {} channels, but each of the {} of {} has weights of its own", table_.channels.size(), series.channels,

@@ -164,7 +164,8 @@ ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageFin
     const json type = model.config().value("model_type", json());
     if (type != "vit" && type != "deit" && type != "swin") return "does not classify images: expected a ViT, DeiT or Swin model";
     return teacher && type != "deit" ? "cannot learn from a teacher: expected a DeiT model" : "";
-      });
+      },
+      start.lora);
   const ImageProcessor processor = ImageProcessor::load(start.from);
   const auto [height, width] = image_size_of(model().config());
   if (const auto size = processor.size(); !size || size->first != height || size->second != width)
@@ -261,7 +262,7 @@ void ImageTask::open_teacher() {
   if (theirs.contains("id2label") && theirs.at("id2label") != ours.at("id2label"))
     fail(folder, "the teacher's classes (id2label) are others than those of the images");
   teacher->processor = ImageProcessor::load(folder);
-  teacher->weights = StartingFolder(folder).weights;
+  teacher->weights = StartingFolder(model_folder(folder)).weights;
   teacher_ = std::move(teacher);
 }
 

@@ -133,7 +133,8 @@ LanguageTask::LanguageTask(Context& ctx, const LanguageConfig& config, const Lan
         return config_.context > most
             ? fmt::format("sees {} tokens at most, but context is {}: choose a smaller one", most, config_.context)
             : "";
-      });
+      },
+      start.lora);
   tokenizer_ = load_tokenizer(start.from);
   if (tokenizer_->size() > text_model().text().vocabulary)
     fail(start.from, "the tokenizer has {} tokens, but the model's vocabulary has {}", tokenizer_->size(), text_model().text().vocabulary);

@@ -28,8 +28,9 @@ void ModelTask::build_model(const json& config) {
 }
 
 void ModelTask::open_model(const std::string& folder, const std::function<json(const json& config)>& changes,
-                           const std::function<std::string(const Model& model)>& why_not) {
-  const json config = read_json(fs::path(folder) / "config.json");
+                           const std::function<std::string(const Model& model)>& why_not, const LoraConfig& lora) {
+  const ModelFolder at = model_folder(folder, lora.adapter);
+  const json config = at.config();
   const json changed = changes(config);
   try {
     json wanted = config;
@@ -39,9 +40,21 @@ void ModelTask::open_model(const std::string& folder, const std::function<json(c
   } catch (const Error& e) {
     fail(folder, "{}", e.what());
   }
-  model_ = load_model(ctx_, folder, {.changes = changed});
-  start_ = std::make_shared<const StartingFolder>(folder);
+  if (!at.adapter.empty() && lora.rank != 0)
+    fail(at.adapter.string(), "an adapter that is trained further keeps its rank: leave lora_rank out, or give the base alone");
+  const bool adapts = !at.adapter.empty() || lora.rank != 0;
+  model_ = load_model(ctx_, at.base,
+                      {.dtype = adapts ? ctx_.precision() : DType::float32, .changes = changed, .adapter = at.adapter, .lora = lora});
+  start_ = std::make_shared<const StartingFolder>(at);
   from_ = folder;
+}
+
+std::string ModelTask::size() const {
+  const std::int64_t trained = count(trained_parameters(*model_));
+  if (!model_->lora) return fmt::format("{} parameters", trained);
+  std::int64_t all = 0;
+  for (const NamedParameter& p : model_->parameters()) all += p.parameter->shape.numel();
+  return fmt::format("{} parameters; of an adapter of rank {}, {} are trained", all, model_->lora->rank, trained);
 }
 
 void ModelTask::check_fresh(const std::optional<fs::path>& resumed) const {
@@ -52,14 +65,12 @@ void ModelTask::check_fresh(const std::optional<fs::path>& resumed) const {
 json ModelTask::model_identity() const {
   json out{{"architecture", model_->config()}};
   if (start_) out["start"] = {{"weights", start_->weights}};
+  if (const auto& lora = model_->lora)
+    out["lora"] = {{"rank", lora->rank}, {"alpha", lora->alpha}, {"dropout", lora->dropout}, {"targets", lora->targets}};
   return out;
 }
 
-std::vector<NamedParameter> ModelTask::parameters() {
-  std::vector<NamedParameter> trained = model_->parameters();
-  std::erase_if(trained, [](const NamedParameter& p) { return !p.parameter->trained; });
-  return trained;
-}
+std::vector<NamedParameter> ModelTask::parameters() { return trained_parameters(*model_); }
 
 std::vector<NamedParameter> ModelTask::statistics() {
   std::vector<NamedParameter> out = model_->parameters();
@@ -83,11 +94,13 @@ void ModelTask::save(const fs::path& folder) {
     save_model(ctx_, *model_, folder);
     return save_beside(folder);
   }
-  save_model(ctx_, *model_, folder, {.files = false, .dtype = DType::float32});  // all bits, whatever the folder had: training goes on from them
+  if (model_->lora) save_adapter(ctx_, *model_, folder, start_->base);
+  else save_model(ctx_, *model_, folder, {.files = false, .dtype = DType::float32});  // all bits, whatever the folder had: training goes on from them
   start_->write_files(folder);
 }
 
 void ModelTask::load(Context& ctx, const fs::path& folder) {
+  if (model_->lora) return load_adapter(ctx, *model_, folder);
   transformer::load(ctx, model_->bindings(), Checkpoint(folder), model_->load_rules());
 }
 

@@ -318,7 +318,8 @@ json Trainer::State::settings() const {
 void Trainer::State::resume() {
   const auto latest = checkpoints.latest();
   if (!latest) {
-    for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "config.json"})
+    for (const char* name :
+         {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "adapter_model.safetensors", "config.json"})
       if (fs::exists(folder / name))
         fail(folder.string(),
              "this folder holds a model ({}) but no state of training to go on from; choose another folder, so that it is not lost", name);

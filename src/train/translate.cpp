@@ -202,7 +202,8 @@ void TranslateTask::open(const FineTuning& start) {
     return dynamic_cast<const Seq2SeqModel*>(&model) != nullptr
         ? ""
         : "does not translate: expected one with an encoder and a decoder, such as Marian, BART or T5";
-      });
+      },
+      start.lora);
   tokenizers_ = translator_tokenizers(start.from, {.source_lang = config_.source_lang, .target_lang = config_.target_lang});
   target_ = target_tokens(tokenizers_, start.from);
   settings_.label_smoothing = start.label_smoothing;

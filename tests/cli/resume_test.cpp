@@ -27,6 +27,7 @@ struct ResumeCase {
   std::string name;
   void (*data)(const Write& write);
   std::vector<std::string> arguments;
+  std::string first = {};  // a command that is run before
 };
 
 std::vector<std::string> split(const std::string& line) {
@@ -101,6 +102,10 @@ const std::vector<ResumeCase> cases{
     {"lm", toy_text,
      split("train lm --text text --d-model 32 --num-heads 2 --num-layers 2 --context 32 --batch-size 8 --dropout 0.1 --windows shuffled "
            "--lr 0.01 --warmup-updates 10 --max-epoch 3 --validate-interval-updates 40 --save-interval-updates 7 --threads 2 --average 3")},
+    {"lora", toy_text,
+     split("train lm --from base --text text --lora-rank 4 --lora-dropout 0.1 --context 32 --batch-size 8 --windows shuffled --lr 0.01 "
+           "--warmup-updates 10 --max-epoch 3 --validate-interval-updates 40 --save-interval-updates 7 --threads 2 --average 3"),
+     "train lm --text text --d-model 32 --num-heads 2 --num-layers 2 --context 32 --max-update 3 --threads 2 --save-dir base"},
     {"mlm", toy_languages,
      split("train mlm --text songs --valid-text songs --subwords bpe --vocab-size 80 --whole-word --max-length 64 --max-tokens 600 "
            "--arch roberta --d-model 32 --num-heads 2 --d-ff 48 --num-layers 1 --dropout 0.1 --lr 0.005 --warmup-updates 10 --max-epoch 2 "
@@ -126,6 +131,7 @@ class Resume : public Training, public testing::WithParamInterface<ResumeCase> {
 
 TEST_P(Resume, KilledTenTimesEndsWithTheSameBits) {
   GetParam().data([this](const std::string& name, const std::string& content) { write(name, content); });
+  if (const std::string& first = GetParam().first; !first.empty()) ASSERT_EQ(run(first).code, 0) << read("stderr");
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_EQ(run(words(command("straight"))).code, 0) << read("stderr");
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;

@@ -127,6 +127,29 @@ TEST(Linear, SaysWhatDoesNotFit) {
   expect_error([&] { linear(ctx, Tensor::wrap(nullptr, {0, 4}, DType::float32, Device::cuda(1)), w); }, {"linear", "cuda:1", "cpu"});
 }
 
+TEST(AddLinear, ChangesTheColumnsOfOnePart) {
+  for (auto [rows, in, out, column, width] : {std::tuple{1, 1, 1, 0, 1}, {5, 3, 4, 0, 4}, {17, 2, 6, 5, 18}, {3, 8, 65, 0, 70}}) {
+    check_op(
+        {.name = fmt::format("add_linear {}x{} to {}…{} of {}", rows, in, column, column + out, width),
+         .inputs = {{.shape = {rows, width}}, {.shape = {rows, in}}, {.shape = {out, in}, .master = true}}},
+        [column = column](Context& ctx, const Tensors& t) { return add_linear(ctx, t[0], t[1], t[2], 0.5F, column); },
+        [column = column](const auto& t) {
+      auto y = t[0];
+      for (std::int64_t r = 0; r < y.shape.numel() / y.dim(-1); ++r)
+        for (std::int64_t o = 0; o < t[2].dim(0); ++o)
+          for (std::int64_t i = 0; i < t[2].dim(1); ++i) y.at(r, column + o) += t[1].at(r, i) * t[2].at(o, i) * 0.5;
+      return y;
+        });
+  }
+}
+
+TEST(AddLinear, SaysWhatDoesNotFit) {
+  Context ctx;
+  const Tensor y = Tensor::zeros(ctx, {2, 6}), x = Tensor::zeros(ctx, {2, 4}), w = Tensor::zeros(ctx, {3, 4});
+  expect_error([&] { add_linear(ctx, y, x, w, 1.0F, 4); }, {"add_linear", "4…7", "[2, 6]"});
+  expect_error([&] { add_linear(ctx, Tensor::zeros(ctx, {3, 6}), x, w); }, {"add_linear", "[3, 6]", "[2, 4]"});
+}
+
 TEST(Matmul, WorkedProduct) {
   Context ctx;
   expect_near(matmul(ctx, tensor(ctx, {2, 2}, {1, 2, 3, 4}), tensor(ctx, {2, 2}, {5, 6, 7, 8})), {19, 22, 43, 50}, 0.0);

@@ -57,7 +57,7 @@ class Classifier {
 
   // A folder with a …ForSequenceClassification and its tokenizer, a …ForTokenClassification and its tokenizer, or a
   // …ForImageClassification and its preprocessor_config.json. Error for other models says what they are for.
-  static Classifier load(Context& ctx, const std::filesystem::path& folder);
+  static Classifier load(Context& ctx, const std::filesystem::path& folder, const std::filesystem::path& adapter = {});
 
   Kind kind() const { return kind_; }
   const Model& model() const { return *model_; }

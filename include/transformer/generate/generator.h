@@ -61,6 +61,7 @@ struct GeneratorOptions {
   bool text = true;
   // A decoder with a table of positions goes on when the table is full: the older half of the text is forgotten (CausalModel).
   bool slide = true;
+  std::filesystem::path adapter = {};  // a folder, see models/lora.h
 };
 
 class Generator {

@@ -57,7 +57,8 @@ class Translator {
   Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers, const SpecialTokens& target);
   // A model's folder: config.json, model.safetensors and its tokenizers, of any family with an encoder and a decoder: Marian,
   // Pegasus, T5, BART, the original; mBART, M2M100 and NLLB with their languages. In bfloat16 the weights take half the memory.
-  static Translator load(Context& ctx, const std::filesystem::path& folder, const Languages& languages = {});
+  static Translator load(Context& ctx, const std::filesystem::path& folder, const Languages& languages = {},
+                         const std::filesystem::path& adapter = {});
 
   std::string translate(Context& ctx, const std::string& text, const SearchOptions& options = {}) const;
   std::vector<std::string> translate(Context& ctx, std::span<const std::string> texts, const SearchOptions& options = {}) const;

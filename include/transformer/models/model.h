@@ -21,8 +21,10 @@
 #include <string_view>
 #include <vector>
 
+#include "transformer/models/lora_config.h"
 #include "transformer/models/names.h"
 #include "transformer/models/settings.h"
+#include "transformer/nn/linear.h"
 
 namespace transformer {
 
@@ -49,6 +51,8 @@ class Model {
   virtual std::vector<NamedParameter> parameters() = 0;
   // The same under the checkpoint's names.
   virtual std::vector<Binding> bindings() = 0;
+  // The layers that an adapter can be put on (models/lora.h), by our names.
+  virtual std::vector<NamedLinear> linears() = 0;
   // What else its files may hold.
   virtual LoadRules load_rules() const { return {}; }
   // Called before its files are read: what they have and config.json does not tell, such as a head that may be tied or not.
@@ -63,6 +67,7 @@ class Model {
     std::vector<std::string> files = {};
   };
   const Origin& origin() const { return origin_; }
+  std::optional<LoraConfig> lora = {};  // of the adapter it has
 
  private:
   friend std::unique_ptr<Model> make_model(const nlohmann::json& config);
@@ -81,8 +86,10 @@ std::vector<NamedParameter> parameters(M& model) {
 struct Family {
   std::string_view model_type;
   std::unique_ptr<Model> (*make)(Settings& settings);
+  std::vector<std::string> lora_targets = {};  // modules that an adapter is put on unless others are named: PEFT's choice
 };
 std::vector<std::string> family_names();
+std::vector<std::string> usual_lora_targets(const Model& model);
 
 // A model of that config.json; shapes only, no memory is taken.
 std::unique_ptr<Model> make_model(const nlohmann::json& config);
@@ -95,8 +102,13 @@ struct LoadOptions {
   //   {.changes = {{"architectures", {"BertForSequenceClassification"}}, {"id2label", {{"0", "bad"}, {"1", "good"}}}}}
   // With another head or other classes, tensors of the head that the files do not have are initialised.
   nlohmann::json changes = nlohmann::json::object();
+  // An adapter's folder (models/lora.h); it may have a config.json of its own, for a head that the base does not have.
+  std::filesystem::path adapter = {};
+  // Instead: a fresh adapter, if its rank is not 0.
+  LoraConfig lora = {};
 };
-// config.json and the weights of a folder (one safetensors file, or several with an index).
+// config.json and the weights of a folder (one safetensors file, or several with an index). A folder that holds an adapter alone opens
+// with the base it names. With an adapter, its parameters are the ones that are trained: all others stay as they are.
 std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& folder, const LoadOptions& options = {});
 
 struct SaveOptions {

@@ -66,8 +66,9 @@ struct LoadRules {
 };
 
 // Copies the checkpoint into the parameters (taking memory for those that have none, as leaves of the tape where they are
-// trained). All missing, unexpected and mis-shaped tensors are reported in one Error, and then nothing was changed.
-void load(Context& ctx, const std::vector<Binding>& bindings, const Checkpoint& files, const LoadRules& rules = {});
+// trained). All missing, unexpected and mis-shaped tensors are reported in one Error, and then nothing was changed. Returns those of a
+// fresh head that were initialised.
+std::vector<NamedParameter> load(Context& ctx, const std::vector<Binding>& bindings, const Checkpoint& files, const LoadRules& rules = {});
 void load(Context& ctx, const std::vector<Binding>& bindings, const SafetensorsFile& file,
           const std::vector<std::string_view>& ignored = {});
 

@@ -40,6 +40,7 @@ class Seq2SeqModel : public Model {
   // decoder_attentions.N and cross_attentions.N.
   NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(network); }
+  std::vector<NamedLinear> linears() override;  // all but the output projection, which the loss uses without its layer
   std::vector<Binding> bindings() override;
   LoadRules load_rules() const override { return options_.load; }
   void adapt(const Checkpoint& files) override;

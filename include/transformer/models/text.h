@@ -94,6 +94,7 @@ class TextModel final : public Model {
   const TextConfig& text() const { return config_; }
   NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(*this); }
+  std::vector<NamedLinear> linears() override;  // all but a language model's output, which its loss uses without its layer
   std::vector<Binding> bindings() override { return bind_names(parameters(), rules_); }
   LoadRules load_rules() const override { return load_rules_; }
 

@@ -5,9 +5,21 @@
 
 namespace transformer {
 
+// What is trained beside a matrix that stays as it is (LoRA, models/lora.h): it adds scale · b(a(dropout(x))) to the outputs from `row`
+// on, which are all of them or one part of a fused matrix.
+struct LowRank {
+  std::int64_t row = 0;
+  float scale = 1.0F, dropout = 0.0F;
+  Parameter a, b;  // [rank, in], [rows, rank]
+
+  LowRank(std::int64_t in, std::int64_t first_row, std::int64_t rows, std::int64_t rank);  // as PEFT begins: a U(±1/√in), b 0
+  void visit(auto&& f) { f("a", a), f("b", b); }
+};
+
 // x [..., in] → activation(x · weightᵀ + bias) [..., out]
 struct Linear {
-  Parameter weight, bias;  // [out, in], [out]
+  Parameter weight, bias;              // [out, in], [out]
+  std::vector<LowRank> adapters = {};  // beside the weight; not visited, for they are no part of the checkpoint
 
   Linear() = default;
   Linear(std::int64_t in, std::int64_t out, bool with_bias = true) : Linear(in, std::vector<std::int64_t>{out}, with_bias) {}
@@ -20,9 +32,25 @@ struct Linear {
     if (with_bias) bias = {.shape = {out}, .parts = parts};
   }
   Tensor operator()(Context& ctx, const Tensor& x, Activation activation = Activation::none, float dropout = 0.0F) const {
-    return linear(ctx, x, weight, bias, activation, dropout);
+    return adapters.empty() ? linear(ctx, x, weight, bias, activation, dropout) : adapted(ctx, x, activation, dropout);
   }
   void visit(auto&& f) { f("weight", weight), f("bias", bias); }
+
+ private:
+  Tensor adapted(Context& ctx, const Tensor& x, Activation activation, float dropout) const;
 };
+
+struct NamedLinear {
+  std::string name;  // "stack.layers.0.attention.qkv"
+  Linear* linear;
+};
+
+// All layers of this kind in a module, in the order it names them. They point into the module.
+template <class Module>
+std::vector<NamedLinear> linears(Module& module) {
+  std::vector<NamedLinear> out;
+  detail::each<Linear>("", module, [&](const std::string& name, Linear& linear) { out.push_back({name, &linear}); });
+  return out;
+}
 
 }  // namespace transformer

@@ -54,16 +54,19 @@ struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 
-template <class Module>
-void collect(const std::string& name, Module& module, std::vector<NamedParameter>& out) {
-  if constexpr (std::is_same_v<Module, Parameter>) {
-    if (module.present()) out.push_back({name, &module});
+// Calls f(name, part) for every part of a module that is a Leaf, in the order the modules name them.
+template <class Leaf, class Module>
+void each(const std::string& name, Module& module, const auto& f) {
+  if constexpr (std::is_same_v<Module, Leaf>) {
+    f(name, module);
+  } else if constexpr (std::is_same_v<Module, Parameter>) {
+    return;
   } else if constexpr (IsVector<Module>::value) {
-    for (std::size_t i = 0; i < module.size(); ++i) collect(name + "." + std::to_string(i), module[i], out);
+    for (std::size_t i = 0; i < module.size(); ++i) each<Leaf>(name + "." + std::to_string(i), module[i], f);
   } else if constexpr (IsOptional<Module>::value) {
-    if (module) collect(name, *module, out);
+    if (module) each<Leaf>(name, *module, f);
   } else {
-    module.visit([&](const char* part, auto& child) { collect(name.empty() ? part : name + "." + part, child, out); });
+    module.visit([&](const char* part, auto& child) { each<Leaf>(name.empty() ? part : name + "." + part, child, f); });
   }
 }
 }  // namespace detail
@@ -72,7 +75,9 @@ void collect(const std::string& name, Module& module, std::vector<NamedParameter
 template <class Module>
 std::vector<NamedParameter> parameters(Module& module) {
   std::vector<NamedParameter> out;
-  detail::collect("", module, out);
+  detail::each<Parameter>("", module, [&](const std::string& name, Parameter& p) {
+    if (p.present()) out.push_back({name, &p});
+  });
   return out;
 }
 

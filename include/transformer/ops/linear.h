@@ -14,6 +14,10 @@ namespace transformer {
 Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor& bias = {}, Activation activation = Activation::none,
               float dropout = 0.0F);
 
+// y with scale · x · weightᵀ added to its columns from `column` on: a correction of a product, or of one part of a fused one.
+//   y [..., n], x [..., in], weight [out, in], column + out ≤ n → [..., n] in the dtype of x, which is y's too.
+Tensor add_linear(Context& ctx, const Tensor& y, const Tensor& x, const Tensor& weight, float scale = 1.0F, std::int64_t column = 0);
+
 // a [..., M, K] · b [..., K, N] → [..., M, N]. Leading dimensions broadcast. With transpose_a (transpose_b) the
 // last two dimensions of a (b) are stored the other way round.
 Tensor matmul(Context& ctx, const Tensor& a, const Tensor& b, bool transpose_a = false, bool transpose_b = false);

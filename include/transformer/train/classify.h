@@ -67,7 +67,7 @@ struct LabelledTokens {
 // The model of a folder on a file: what training measures. max_length: as in ClassifyConfig; 0: what the model takes. Error for a class
 // that the model does not know.
 Evaluation evaluate_classifier(Context& ctx, const std::filesystem::path& folder, const std::string& file,
-                               const LabelledColumns& columns = {}, std::int64_t max_length = 0);
+                               const LabelledColumns& columns = {}, std::int64_t max_length = 0, const std::filesystem::path& adapter = {});
 
 struct ClassifyFiles;
 struct LabelHead;

@@ -41,12 +41,14 @@ struct EncoderConfig {
 // A folder that training goes on from instead: sizes, weights and vocabulary are its own. Its dropout stays but where it is given here.
 struct EncoderStart {
   std::string from = {};
+  LoraConfig lora = {};
   std::optional<float> dropout = {}, attention_dropout = {};
 
   static void visit(auto& self, auto&& field) {
     field("from", self.from,
           "train this model further: a folder of a BERT, RoBERTa or DistilBERT model with any head. Its sizes and its vocabulary stay; so "
           "does its dropout, but where a flag sets it");
+    LoraConfig::visit(self.lora, field);
   }
 };
 

@@ -120,11 +120,13 @@ struct ForecastConfig {
 // channels may be another one where all of them share their weights.
 struct ForecastFineTuning {
   std::string from = {};
+  LoraConfig lora = {};
   std::optional<float> dropout = {}, attention_dropout = {}, head_dropout = {};  // others than its config.json says
 
   static void visit(auto& self, auto&& field) {
     field("from", self.from,
           "train this model further: a folder of a PatchTST model. Its sizes stay; so does its dropout, but where a flag sets it");
+    LoraConfig::visit(self.lora, field);
   }
 };
 

@@ -97,11 +97,13 @@ struct ImageConfig {
 // images are the folder's; where its classes are others than those of the images it gets a new head.
 struct ImageFineTuning {
   std::string from = {};
+  LoraConfig lora = {};
   std::optional<float> dropout = {}, attention_dropout = {}, stochastic_depth = {};  // other than its config.json says
 
   static void visit(auto& self, auto&& field) {
     field("from", self.from,
           "train this model further: a folder of a ViT, DeiT or Swin model. Its sizes stay; with other classes it gets a new head");
+    LoraConfig::visit(self.lora, field);
   }
 };
 

@@ -94,10 +94,12 @@ struct LanguageConfig {
 // A model that is trained further: any folder of a decoder (GPT-2, LLaMA, Mistral, Qwen2, Falcon).
 struct LanguageStart {
   std::string from = {};
+  LoraConfig lora = {};
   std::optional<float> dropout = {}, attention_dropout = {};  // others than its config.json says
 
   static void visit(auto& self, auto&& field) {
     field("from", self.from, "train this model further: its sizes and its vocabulary stay; so does its dropout, but where a flag sets it");
+    LoraConfig::visit(self.lora, field);
   }
 };
 

@@ -19,7 +19,7 @@
 #include <variant>
 #include <vector>
 
-#include "transformer/models/model.h"
+#include "transformer/models/lora.h"
 #include "transformer/train/task.h"
 
 namespace transformer {
@@ -40,6 +40,8 @@ class ModelTask : public Task {
   Model& model() const { return *model_; }
   // The folder whose model is trained further; empty: the weights were fresh.
   const std::string& started_from() const { return from_; }
+  // "124439808 parameters", and how many of them an adapter trains.
+  std::string size() const;
 
   std::vector<NamedParameter> parameters() override;  // those that are trained
   std::vector<NamedParameter> statistics() override;
@@ -55,9 +57,10 @@ class ModelTask : public Task {
   // A model of that config.json with fresh weights.
   void build_model(const nlohmann::json& config);
   // That folder's model. changes: settings of its config.json that are to be others, given that config (LoadOptions::changes);
-  // why_not: what is wrong with this kind of model, "" when nothing is; asked before memory is taken for it.
+  // why_not: what is wrong with this kind of model, "" when nothing is; asked before memory is taken for it. lora: an adapter is trained,
+  // and saved, instead of the model; its weights are in memory in the precision that is computed with.
   void open_model(const std::string& folder, const std::function<nlohmann::json(const nlohmann::json& config)>& changes,
-                  const std::function<std::string(const Model& model)>& why_not);
+                  const std::function<std::string(const Model& model)>& why_not, const LoraConfig& lora = {});
   // Error when `resumed`, the checkpoint a run will go on from, began with another model's weights: for tasks that are about to
   // build a fresh one.
   void check_fresh(const std::optional<std::filesystem::path>& resumed) const;

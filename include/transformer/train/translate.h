@@ -102,6 +102,7 @@ struct TranslateConfig {
 // the same config.json but for the changes here, and with the files of its tokenizer as they are.
 struct FineTuning {
   std::string from = {};
+  LoraConfig lora = {};
   // Other dropout than its config.json says. T5 has one for all.
   std::optional<float> dropout = {}, attention_dropout = {}, ffn_dropout = {};
   float label_smoothing = 0.1F;
@@ -111,6 +112,7 @@ struct FineTuning {
           "train this model further: a folder of a Marian, Pegasus, BART, mBART, M2M100, NLLB or T5 model, or of one trained here. Its "
           "sizes and its vocabulary "
           "stay; so does its dropout, but where a flag sets it");
+    LoraConfig::visit(self.lora, field);
   }
 };
 
