@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/files.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/io/json.h"
 
 namespace transformer::cli {

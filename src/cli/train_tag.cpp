@@ -51,6 +51,7 @@ struct Tag {
 
   void run(const CLI::App& verb) {
     const EncoderStart further = encoder_start(verb, start, model, vocabulary);
+    check_lora(start.from, start.lora);
     check(training);
     make_toy();
     data.max_tokens = batches.of(data.max_tokens, training);
@@ -67,7 +68,7 @@ struct Tag {
     say_model(task);
     batches.say(data.max_tokens, task);
     use_best_metric(training, task);
-    if (train(ctx, task, training).end == TrainResult::End::interrupted) return;
+    if (train(ctx, task, training, start.lora).end == TrainResult::End::interrupted) return;
     task.load(ctx, training.save_dir);
     if (const auto result = task.test(ctx)) say_how_good(training.save_dir, data.valid, data.test, *result, "words");
   }

@@ -4,16 +4,19 @@
 
 namespace transformer::families {
 
-const Family bart{.model_type = "bart",
-                  .make =
-                      [](Settings& s) {
+namespace {
+
+std::unique_ptr<Model> make(Settings& s) {
   return make_bart_body(s,
                         {.architecture = "BartForConditionalGeneration",
                          .base_architecture = "BartModel",
                          .start = 2,
                          .embedding_norm = true,
                          .source_as_target = true});
-                  },
-                  .lora_targets = {"q_proj", "v_proj"}};
+}
+
+}  // namespace
+
+const Family bart{.model_type = "bart", .make = make, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

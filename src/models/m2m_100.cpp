@@ -4,19 +4,25 @@
 
 namespace transformer::families {
 
-const Family m2m_100{.model_type = "m2m_100", .make = [](Settings& s) {
-                       return make_bart_body(s,
-                                             {.architecture = "M2M100ForConditionalGeneration",
-                                              .base_architecture = "M2M100Model",
-                                              .vocabulary = 128112,
-                                              .start = 2,
-                                              .activation = "relu",
-                                              .attention_dropout = 0.1F,
-                                              .scale_embedding = true,
-                                              .positions = BartPositions::sinusoids_of_tokens,
-                                              .pre_norm = true,
-                                              .logits_bias = false,
-                                              .drops_layers = true});
-                     }};
+namespace {
+
+std::unique_ptr<Model> make(Settings& s) {
+  return make_bart_body(s,
+                        {.architecture = "M2M100ForConditionalGeneration",
+                         .base_architecture = "M2M100Model",
+                         .vocabulary = 128112,
+                         .start = 2,
+                         .activation = "relu",
+                         .attention_dropout = 0.1F,
+                         .scale_embedding = true,
+                         .positions = BartPositions::sinusoids_of_tokens,
+                         .pre_norm = true,
+                         .logits_bias = false,
+                         .drops_layers = true});
+}
+
+}  // namespace
+
+const Family m2m_100{.model_type = "m2m_100", .make = make, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

@@ -20,17 +20,23 @@ nlohmann::json marian_config(const TransformerConfig& c, const TranslatorTokens&
 
 namespace families {
 
-const Family marian{.model_type = "marian", .make = [](Settings& s) {
-                      return make_bart_body(s,
-                                            {.architecture = "MarianMTModel",
-                                             .base_architecture = "MarianModel",
-                                             .vocabulary = 58101,
-                                             .pad = 58100,
-                                             .start = 58100,
-                                             .positions = BartPositions::sinusoids,
-                                             .two_tables = true,
-                                             .starts_with_padding = true});
-                    }};
+namespace {
+
+std::unique_ptr<Model> make(Settings& s) {
+  return make_bart_body(s,
+                        {.architecture = "MarianMTModel",
+                         .base_architecture = "MarianModel",
+                         .vocabulary = 58101,
+                         .pad = 58100,
+                         .start = 58100,
+                         .positions = BartPositions::sinusoids,
+                         .two_tables = true,
+                         .starts_with_padding = true});
+}
+
+}  // namespace
+
+const Family marian{.model_type = "marian", .make = make, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace families
 

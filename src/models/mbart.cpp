@@ -4,14 +4,20 @@
 
 namespace transformer::families {
 
-const Family mbart{.model_type = "mbart", .make = [](Settings& s) {
-                     return make_bart_body(s,
-                                           {.architecture = "MBartForConditionalGeneration",
-                                            .base_architecture = "MBartModel",
-                                            .pre_norm = true,
-                                            .embedding_norm = true,
-                                            .source_as_target = true,
-                                            .wraps_labels = true});
-                   }};
+namespace {
+
+std::unique_ptr<Model> make(Settings& s) {
+  return make_bart_body(s,
+                        {.architecture = "MBartForConditionalGeneration",
+                         .base_architecture = "MBartModel",
+                         .pre_norm = true,
+                         .embedding_norm = true,
+                         .source_as_target = true,
+                         .wraps_labels = true});
+}
+
+}  // namespace
+
+const Family mbart{.model_type = "mbart", .make = make, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

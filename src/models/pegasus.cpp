@@ -22,17 +22,23 @@ nlohmann::json pegasus_config(const TransformerConfig& c, const TranslatorTokens
 
 namespace families {
 
-const Family pegasus{.model_type = "pegasus", .make = [](Settings& s) {
-                       return make_bart_body(s,
-                                             {.architecture = "PegasusForConditionalGeneration",
-                                              .base_architecture = "PegasusModel",
-                                              .pad = 0,
-                                              .start = 0,
-                                              .positions = BartPositions::sinusoids,
-                                              .pre_norm = true,
-                                              .starts_with_padding = true,
-                                              .saves_positions = true});
-                     }};
+namespace {
+
+std::unique_ptr<Model> make(Settings& s) {
+  return make_bart_body(s,
+                        {.architecture = "PegasusForConditionalGeneration",
+                         .base_architecture = "PegasusModel",
+                         .pad = 0,
+                         .start = 0,
+                         .positions = BartPositions::sinusoids,
+                         .pre_norm = true,
+                         .starts_with_padding = true,
+                         .saves_positions = true});
+}
+
+}  // namespace
+
+const Family pegasus{.model_type = "pegasus", .make = make, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace families
 

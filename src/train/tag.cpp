@@ -259,9 +259,9 @@ std::optional<Evaluation> TagTask::test(Context& ctx) const {
 }
 
 Evaluation evaluate_tagger(Context& ctx, const fs::path& folder, const std::string& file, const TaggedColumns& columns,
-                           std::int64_t max_length) {
+                           std::int64_t max_length, const fs::path& adapter) {
   const Rows rows(file, columns);
-  const std::unique_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision()});
+  const std::unique_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(model.get());
   const std::vector<std::string> tags = head_names(model->config(), head_name);
   if (text == nullptr || text->text().task != TextTask::token_labels || tags.empty())

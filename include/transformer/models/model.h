@@ -11,7 +11,6 @@
 // A family is one file in src/models: it reads config.json through Settings (models/settings.h), builds the model, and gives
 // the table of its tensors' names (models/names.h). Its row stands in src/models/registry.cpp.
 
-#include <concepts>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -77,10 +76,7 @@ class Model {
 };
 
 // All parameters of a model, as of any module (nn/parameter.h).
-template <std::derived_from<Model> M>
-std::vector<NamedParameter> parameters(M& model) {
-  return model.parameters();
-}
+inline std::vector<NamedParameter> parameters(Model& model) { return model.parameters(); }
 
 // One row of the registry.
 struct Family {

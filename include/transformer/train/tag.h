@@ -49,7 +49,7 @@ struct TaggedTokens {
 // The model of a folder on a file: what training measures. Entities where one of the tags is O, else the table of the tags. max_length: as
 // in TagConfig; 0: what the model takes. Error for a tag that the model does not know.
 Evaluation evaluate_tagger(Context& ctx, const std::filesystem::path& folder, const std::string& file, const TaggedColumns& columns = {},
-                           std::int64_t max_length = 0);
+                           std::int64_t max_length = 0, const std::filesystem::path& adapter = {});
 
 struct TagFiles;
 
