@@ -129,6 +129,8 @@ AdapterFiles::AdapterFiles(const fs::path& folder)
 }
 
 ModelFolder model_folder(const fs::path& folder, const fs::path& adapter) {
+  if (!adapter.empty() && !is_file(adapter / adapter_config_file))
+    fail(adapter.string(), "is no adapter: there is no {}", adapter_config_file);
   if (!is_file(folder / adapter_config_file) || is_file(folder / "model.safetensors")) return {folder, adapter};
   if (!adapter.empty()) fail(folder.string(), "is an adapter itself: give the folder of its base, and one adapter");
   const fs::path path = folder / adapter_config_file;
