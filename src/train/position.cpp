@@ -1,6 +1,5 @@
 #include "train/position.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "transformer/io/config.h"
@@ -61,10 +60,6 @@ std::string describe(const Metrics& metrics) {
   return text;
 }
 
-bool is_finite(const Metrics& metrics) {
-  return std::all_of(metrics.begin(), metrics.end(), [](const auto& metric) { return std::isfinite(metric.second); });
-}
-
 void write_run(const std::filesystem::path& file, const SavedRun& run) {
   const Position& p = run.position;
   write_json(file,
@@ -100,7 +95,6 @@ SavedRun read_run(const std::filesystem::path& file) try {
   read(best, "best.", "without_improvement", p.without_improvement);
   for (const auto& [name, value] : object_at(best, "best.", "metrics").items())
     p.best.emplace_back(name, value.is_number() ? value.get<double>() : std::nan(""));
-  if (!is_finite(p.best)) p.best.clear(), p.best_step = 0;
   return run;
 } catch (const Error& e) {
   if (e.where() != "config") throw;

@@ -31,7 +31,4 @@ SavedRun read_run(const std::filesystem::path& file);  // Error says what is mis
 // Every path at which the two differ, with both values: "architecture.d_model: 128 in the checkpoint, 256 now".
 std::vector<std::string> differences(const nlohmann::json& before, const nlohmann::json& now);
 
-// All measures are finite: weights that are not may still score.
-bool is_finite(const Metrics& metrics);
-
 }  // namespace transformer

@@ -89,6 +89,7 @@ struct Trainer::State : Position {
   void check_task();
   void validate();
   Metrics measure();
+  bool is_sound(const Metrics& metrics) const;
   bool weights_are_finite() const;
   void check_end() const;
   json identity() const;
@@ -210,6 +211,13 @@ Metrics Trainer::State::measure() {
   return out;
 }
 
+// What decides is finite, and so is the loss: weights that are not finite may still score.
+bool Trainer::State::is_sound(const Metrics& metrics) const {
+  return std::all_of(metrics.begin(), metrics.end(), [&](const auto& metric) {
+    return std::isfinite(metric.second) || (metric.first != "loss" && metric.first != config.best_metric);
+  });
+}
+
 bool Trainer::State::weights_are_finite() const {
   std::vector<Tensor> weights;
   for (const NamedParameter& p : averaged) weights.push_back(p.parameter->tensor.detach());
@@ -235,13 +243,13 @@ void Trainer::State::validate() {
     const auto loss = value_of(measured, "loss"), best_loss = value_of(best, "loss");
     return *value == *before && loss && best_loss && *loss < *best_loss;
   };
-  const bool better = learned && is_finite(measured) && (!before || closer(config.best_metric, *value, *before) || tie());
+  const bool better = learned && is_sound(measured) && (!before || closer(config.best_metric, *value, *before) || tie());
   if (better) best = measured, best_step = step, without_improvement = 0;
   else ++without_improvement;
   if (on_validation) on_validation({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .metrics = measured, .best = better});
   log->add({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .split = "valid", .seconds = seconds(), .values = measured});
   std::string judged = better ? " (best)" : "";
-  if (!is_finite(measured)) judged = ": not finite, so that it cannot be the best";
+  if (!is_sound(measured)) judged = ": not finite, so that it cannot be the best";
   if (!better && !best.empty()) judged += fmt::format("; best {:.4g} at step {}", *before, best_step);
   progress.note(fmt::format("step {}: validation {}{}", step, describe(measured), judged));
 }
@@ -347,6 +355,7 @@ void Trainer::State::resume() {
         if (const std::string name = "ema." + averaged[i].name; optimizer.contains(name)) copy_into(ctx, optimizer.tensor(name), ema[i]);
     }
     static_cast<Position&>(*this) = saved.position;
+    if (!is_sound(best)) best.clear(), best_step = 0;
     seconds_before = saved.position.seconds;
   } catch (const std::exception& e) {
     fail(at.string(), "cannot go on from this checkpoint: {}", e.what());
@@ -381,7 +390,7 @@ void Trainer::State::average(TrainResult& result) {
     assign(ctx, averaged, mean);
     const NoGradients no_gradients(ctx);
     result.average = task.validate(ctx);
-    if (!is_finite(result.average) || !weights_are_finite())
+    if (!is_sound(result.average) || !weights_are_finite())
       fail("train", "the average of the last {} checkpoints is not finite ({}) and was not saved; the best model, of step {}, is in {}",
            steps.size(), describe(result.average), best_step, folder.string());
     task.save(make_folder(folder / "average"));

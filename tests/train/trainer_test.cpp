@@ -67,7 +67,7 @@ class Pull : public Task {
     std::this_thread::sleep_for(std::chrono::duration<double>(script_.validation_seconds));
     if (script.empty()) return {{"loss", static_cast<double>(mean(ctx, square(ctx, w.tensor)).item())}};
     const double loss = script[std::min(validated_++, script.size() - 1)];
-    return {{"loss", loss}, {"bleu", std::isnan(loss) ? 100.0 : 7.0}};
+    return {{"loss", loss}, {"bleu", std::isnan(loss) ? 100.0 : 7.0}, {"undefined", std::nan("")}};
   }
   std::vector<std::string> metrics() const override {
     if (!script_.validates) return {};
