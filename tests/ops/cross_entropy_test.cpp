@@ -63,6 +63,28 @@ TEST(CrossEntropy, AgreesWithTheDefinition) {
       }
 }
 
+// Each gradient is right by itself, also those of improbable tokens, which are small beside the target's.
+TEST(CrossEntropy, EveryGradientInBfloat16IsRightToItsOwnSize) {
+  Context ctx({.precision = DType::bfloat16});
+  const std::int64_t n = 6, vocab = 300;
+  const Input input{.shape = {n, vocab}, .low = -3, .high = 3};
+  const std::vector<double> values = detail::rounded(detail::draw(input, 5), DType::bfloat16);
+  Tensor logits = detail::make_input(ctx, input, values, DType::bfloat16);
+  require_grad(logits);
+  const Ids ids = targets_for(n, vocab);
+  backward(ctx, cross_entropy(ctx, logits, Tensor::from<std::int64_t>(ctx, {n}, ids)));
+  const std::vector<double> got = detail::to_double(gradient(logits));
+  for (std::int64_t i = 0; i < n; ++i) {
+    double total = 0.0;
+    for (std::int64_t v = 0; v < vocab; ++v) total += std::exp(values[static_cast<std::size_t>(i * vocab + v)]);
+    for (std::int64_t v = 0; v < vocab; ++v) {
+      const auto at = static_cast<std::size_t>(i * vocab + v);
+      const double want = (std::exp(values[at]) / total - (v == ids[static_cast<std::size_t>(i)] ? 1.0 : 0.0)) / static_cast<double>(n);
+      EXPECT_NEAR(got[at], want, 0.01 * std::abs(want)) << "row " << i << ", token " << v;
+    }
+  }
+}
+
 TEST(CrossEntropy, FusedWithTheProjection) {
   for (float smoothing : {0.0F, 0.1F})
     for (std::int64_t chunk : {0, 1, 4})
