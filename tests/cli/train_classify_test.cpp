@@ -103,11 +103,12 @@ TEST_F(TrainEncoder, LabelsOfEveryKind) {
 
   r = run("train classify --data numbers.tsv --valid numbers.tsv --save-dir numbers " + more);
   ASSERT_EQ(r.code, 0) << r.err;
-  expect_parts(r.err, {"training: 36 texts with a number each (mean 0.6333, deviation 0.2867)", "the labels are numbers", "r2 0.9"});
-  expect_parts(r.out, {"numbers.tsv: 36 texts, R² 0.99"});
+  expect_parts(r.err, {"training: 36 texts with a number each (mean 0.6333, deviation 0.2867)", "the labels are numbers"});
+  expect_parts(r.out, {"numbers.tsv: 36 texts, R² "});
   EXPECT_TRUE(run("evaluate numbers --data numbers.tsv").out.starts_with(r.out + "\nloss "));
   EXPECT_NEAR(std::stod(run("classify numbers --text 'two tea'").out), 1.0, 0.1);
   EXPECT_EQ(read_json(folder_ / "numbers/valid_report.json").at("samples"), 36);
+  EXPECT_GT(read_json(folder_ / "numbers/valid_report.json").at("r2"), 0.99);
 
   const std::string tag = "train tag --data tagged.conll --valid tagged.conll --save-dir tagged " + more;
   r = run(tag);
