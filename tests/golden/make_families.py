@@ -252,9 +252,9 @@ def cases():
     bart = dict(bart, d_model=24, encoder_layers=2, decoder_attention_heads=2, encoder_ffn_dim=20, decoder_ffn_dim=28)  # small: kept in variants/
     pegasus = dict(bart, pad_token_id=0, decoder_start_token_id=0, eos_token_id=1, forced_eos_token_id=1)
     yield "pegasus-plain", lambda: pair(hf.PegasusForConditionalGeneration, hf.PegasusConfig(**pegasus, scale_embedding=True))
-    yield "pegasus-untied", lambda: pair(hf.PegasusForConditionalGeneration, hf.PegasusConfig(**pegasus, activation_function="swish", tie_word_embeddings=False))
+    yield "pegasus-swish", lambda: pair(hf.PegasusForConditionalGeneration, hf.PegasusConfig(**pegasus, activation_function="swish"))
     yield "mbart-scaled", lambda: wrapped(hf.MBartForConditionalGeneration, hf.MBartConfig(**bart, scale_embedding=True, activation_function="relu"))
-    yield "mbart-untied", lambda: wrapped(hf.MBartForConditionalGeneration, hf.MBartConfig(**bart, tie_word_embeddings=False), padded_labels=True)
+    yield "mbart-padded", lambda: wrapped(hf.MBartForConditionalGeneration, hf.MBartConfig(**bart), padded_labels=True)
     yield "mbart-base", lambda: encoder(hf.MBartModel, hf.MBartConfig(**bart), None, types=1)
     m2m = dict(bart, encoder_layerdrop=0.0, decoder_layerdrop=0.0)
     yield "m2m_100-plain", lambda: pair(hf.M2M100ForConditionalGeneration, hf.M2M100Config(**m2m, scale_embedding=False))

@@ -183,8 +183,8 @@ TEST(TranslatorTokenizers, MarianHasTheIdsOfPublishedModels) {
         EXPECT_EQ(got, want) << sentence;
       }
       EXPECT_EQ(frame_of(*to).behind, Ids{0});
-      EXPECT_EQ(to->decode(to->encode(sentences[0])), sentences[0]);
     }
+    EXPECT_EQ(marian.source->decode(marian.source->encode(sentences[0])), sentences[0]);
     const TextFolder folder;
     save_tokenizers(marian, folder.path());
     const json vocab = read_json(folder / "vocab.json");
