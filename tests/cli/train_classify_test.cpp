@@ -108,7 +108,7 @@ TEST_F(TrainEncoder, LabelsOfEveryKind) {
   EXPECT_TRUE(run("evaluate numbers --data numbers.tsv").out.starts_with(r.out + "\nloss "));
   EXPECT_NEAR(std::stod(run("classify numbers --text 'two tea'").out), 1.0, 0.1);
   EXPECT_EQ(read_json(folder_ / "numbers/valid_report.json").at("samples"), 36);
-  EXPECT_GT(read_json(folder_ / "numbers/valid_report.json").at("r2"), 0.99);
+  EXPECT_GT(read_json(folder_ / "numbers/valid_report.json").at("r2").get<double>(), 0.99);
 
   const std::string tag = "train tag --data tagged.conll --valid tagged.conll --save-dir tagged " + more;
   r = run(tag);
