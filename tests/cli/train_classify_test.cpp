@@ -123,7 +123,7 @@ TEST_F(TrainEncoder, LabelsOfEveryKind) {
   EXPECT_EQ(run("train tag --from numbers --data tagged.conll --max-update 2 --save-dir other --threads 1").code, 0) << read("stderr");
   expect_failure("evaluate other --data several.tsv", "several.tsv: line 1");
 
-  expect_failure("train tag --max-update 2 --save-dir none", "data is missing");
+  expect_usage("train tag --max-update 2 --save-dir none", "--data is missing");
   write("unknown.conll", "in O\nrome B-CITY\n");
   expect_failure("train tag --data tagged.conll --valid unknown.conll --max-update 2 --save-dir none",
                  "unknown.conll: line 2 has the tag 'B-CITY'");
