@@ -90,6 +90,7 @@ TEST(Toml, ReadsStrings) {
   EXPECT_EQ(value("\"\"\"a \"\" b\"\"\"\"\""), "a \"\" b\"\"");
   EXPECT_EQ(value("'''\n\\n'quoted'''''"), "\\n'quoted''");
   EXPECT_EQ(value("\"\"\"\"\"\""), "");
+  EXPECT_EQ(value("\"\"\"un \\\n  été\"\"\""), "un été");
   EXPECT_EQ(value("\"a\\u0000b\""), "a\0b"s);
 }
 
@@ -154,6 +155,7 @@ TEST(Toml, ReadsNumbers) {
 
 TEST(Toml, RefusesWithPlaceAndReason) {
   expect_refused("a = 1\n한 = 2", 2, 1, "expected keys");
+  for (const char* letter : {"é", "\u00a1", "\u0499"}) expect_refused(fmt::format("a = [1, {}]", letter), 1, 9, "value");
   expect_refused("a", 1, 2, "end-of-file");
   expect_refused("a = \n", 1, 5, "expected value");
   expect_refused("a = 1 b = 2", 1, 7, "saw 'b'");
