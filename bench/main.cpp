@@ -1,5 +1,5 @@
-// ./run bench [--threads N] [--rounds N] [--json FILE]: the speed and memory of a training step of the base model, beside
-// this machine's matmul rate and beside PyTorch, all in one run.
+// ./run bench [--threads N] [--rounds N] [--precisions "float32 bfloat16"] [--json FILE]: the speed and memory of a training step of the
+// base model, beside this machine's matmul rate and beside PyTorch, all in one run.
 // ./run bench translate [--source FILE --target FILE] [...]: training of the tiny model on real batches, beside PyTorch.
 // ./run bench task lm|mlm|classify|image|forecast [...]: training of each task, batches and all, beside PyTorch.
 // ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
@@ -46,12 +46,13 @@ void measure(BaseStep& step, DType dtype, int threads, int rounds, Measured& m) 
   }
 }
 
-void base_bench(int threads, int rounds, const std::string& json_path) {
+void base_bench(int threads, int rounds, const std::string& precisions, const std::string& json_path) {
   json report{{"threads", threads}, {"build", TRANSFORMER_BUILD_TYPE}};
   std::printf("Training step of the base Transformer (512/8/2048, 6+6, vocabulary 32000, 16 pairs of 32 tokens), %d threads\n\n", threads);
   std::printf("%-10s %10s %12s %14s %14s %12s\n", "precision", "ms/step", "tokens/s", "step GFLOP/s", "matmul GFLOP/s", "of matmul");
 
   for (DType dtype : {DType::float32, DType::bfloat16}) {
+    if (precisions.find(name_of(dtype)) == std::string::npos) continue;
     Measured m;
     json peers = json::array(), entry;
     {
@@ -87,6 +88,7 @@ void base_bench(int threads, int rounds, const std::string& json_path) {
   }
 
   for (const char* dtype : {"float32", "bfloat16"}) {
+    if (!report.contains(dtype)) continue;
     const json& m = report[dtype]["memory"];
     auto mb = [&](const char* key) { return m.at(key).get<double>() / 1e6; };
     std::printf("\nmemory, %s: weights %.0f + gradients %.0f + Adam %.0f + activations %.0f = %.0f MB; peak %.0f MB = %.2fx\n", dtype,
@@ -177,9 +179,9 @@ int main(int argc, char** argv) try {
     return 0;
   }
   int threads = hardware_threads(), rounds = 5;
-  std::string json_path;
-  parse(argc, argv, 1, {{"--threads", &threads}, {"--rounds", &rounds}, {"--json", &json_path}});
-  base_bench(threads, rounds, json_path);
+  std::string precisions = "float32 bfloat16", json_path;
+  parse(argc, argv, 1, {{"--threads", &threads}, {"--rounds", &rounds}, {"--precisions", &precisions}, {"--json", &json_path}});
+  base_bench(threads, rounds, precisions, json_path);
   return 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "transformer_bench: %s\n", e.what());

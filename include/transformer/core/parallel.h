@@ -1,5 +1,6 @@
 #pragma once
-// The thread pool: OpenMP's, because oneDNN uses the same one and two pools would fight for the cores.
+// Work on several threads. One pool for the whole process, shared by all contexts: its threads wait briefly for the next piece of work,
+// then sleep.
 
 #include <cstdint>
 #include <memory>
@@ -8,16 +9,19 @@
 
 namespace transformer {
 
-int hardware_threads();  // what OMP_NUM_THREADS or the machine offers
+// Threads that are worth starting: the processors this process may run on (affinity mask, quota of a container), one for each core where
+// cores have several. OMP_NUM_THREADS, where it is set, says otherwise.
+int hardware_threads();
 
 namespace detail {
 using RangeBody = void (*)(void* body, std::int64_t begin, std::int64_t end);
 void run_parallel(int threads, std::int64_t n, std::int64_t grain, RangeBody call, void* body);
 }  // namespace detail
 
-// Splits [0, n) into at most `threads` equal contiguous ranges of at least `grain` items and calls
-// body(begin, end) on each, in parallel. The split depends on n, grain and threads alone, so results are
-// reproducible. An exception thrown by a body is rethrown here. Nested calls run serially.
+// Splits [0, n) into contiguous ranges of at least `grain` items and calls body(begin, end) on each, on at most `threads` threads. The
+// split depends on n, grain and threads alone, so results are reproducible; which thread gets which range does not matter. There are more
+// ranges than threads where there is enough work: a thread that the system holds up does not hold up the others. An exception thrown by
+// a body is rethrown here. Nested calls run serially.
 template <class Body>
 void parallel_for(int threads, std::int64_t n, std::int64_t grain, Body&& body) {
   using Plain = std::remove_reference_t<Body>;

@@ -1,5 +1,6 @@
 #pragma once
-// oneDNN's matmul behind one small class: the only file pair that knows oneDNN, version 2 or 3.
+// oneDNN's matmul behind one small class: the only file pair that knows oneDNN, version 2 or 3. It computes tiles (matmul_tiles.h) on
+// one thread each; the threads are ours.
 
 #include <cstdint>
 #include <memory>
@@ -23,15 +24,11 @@ class MatmulCache {
     bool has_bias = false, accumulate = false;
     float alpha = 1.0F;
     Activation activation = Activation::none;
-    int threads = 1;  // that work on it
-    bool operator==(const Problem&) const = default;
   };
-  // `threads` is taken from the context.
-  void run(Context& ctx, Problem p, const void* a, const void* b, const void* bias, void* c);
+  void run(Context& ctx, const Problem& p, const void* a, const void* b, const void* bias, void* c);
 
  private:
   struct Impl;
-  struct Operands;
   std::unique_ptr<Impl> impl_;
 };
 
