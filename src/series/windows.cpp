@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "core/hash.h"
-#include "text/columns.h"
+#include "io/columns.h"
 #include "transformer/core/setting_error.h"
 
 namespace transformer {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "text/columns.h"
+#include "io/columns.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

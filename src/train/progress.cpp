@@ -9,7 +9,7 @@
 #include <cmath>
 #include <vector>
 
-#include "text/columns.h"
+#include "io/columns.h"
 #include "text/unicode.h"
 
 namespace transformer {

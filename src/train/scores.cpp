@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "io/columns.h"
 #include "transformer/core/error.h"
 #include "transformer/text/entities.h"
 
@@ -14,12 +15,6 @@ namespace {
 using nlohmann::json;
 
 double share(std::int64_t part, std::int64_t whole) { return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole); }
-
-// Characters, not bytes.
-std::size_t width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-std::string padded(const std::string& text, std::size_t to) { return text + std::string(to - std::min(to, width(text)), ' '); }
 
 }  // namespace
 
@@ -49,8 +44,8 @@ double FoundScores::macro_f1() const {
 double FoundScores::accuracy() const { return share(right_, samples_); }
 
 std::string FoundScores::rows(const std::string& kind, const std::string& what) const {
-  std::size_t widest = width(kind);
-  for (const auto& [name, counts] : kinds_) widest = std::max(widest, width(name));
+  int widest = columns_of(kind);
+  for (const auto& [name, counts] : kinds_) widest = std::max(widest, columns_of(name));
   std::string out = fmt::format("{}  precision  recall      F1  {:>8}\n", padded(kind, widest), what);
   for (const auto& [name, c] : kinds_)
     out += fmt::format("{}  {:9.2f} {:7.2f} {:7.2f}  {:8}\n", padded(name, widest), 100.0 * c.precision(), 100.0 * c.recall(),
@@ -142,8 +137,8 @@ std::string NumberScores::table(const std::string& what) const {
   std::string out = fmt::format("{} {}, R² {:.4f}, MSE {:.4g}, MAE {:.4g}, Pearson {:.4f}\n", samples(), what, r2(), mse(), mae(),
                                 pearson());
   if (names_.size() < 2) return out;
-  std::size_t widest = 6;
-  for (const std::string& name : names_) widest = std::max(widest, width(name));
+  int widest = 6;
+  for (const std::string& name : names_) widest = std::max(widest, columns_of(name));
   out += fmt::format("\n{}        R²         MSE         MAE   Pearson\n", padded("number", widest));
   for (std::size_t i = 0; i < names_.size(); ++i) {
     const Figures f = figures(outputs_[i]);

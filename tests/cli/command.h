@@ -52,7 +52,7 @@ class Command : public testing::Test {
   void expect_failure(const std::string& arguments, const std::string& message, const std::string& input = "") const {
     const CommandResult r = run(arguments, input);
     EXPECT_EQ(r.code, 1) << arguments;
-    EXPECT_TRUE(r.err.starts_with("transformer: ") && r.err.ends_with("\n")) << r.err;
+    EXPECT_TRUE(("\n" + r.err).find("\ntransformer: ") != std::string::npos && r.err.ends_with("\n")) << r.err;
     expect_parts(r.err, {message});
   }
 

@@ -58,7 +58,7 @@ TEST_F(Endings, ARunOfBadUpdatesIsNoSuccess) {
   for (int again = 0; again < 2; ++again) {
     const CommandResult r = train("--lr 1e38 --max-update 8");
     EXPECT_EQ(r.code, 1) << r.err;
-    expect_parts(r.err, {"\ntransformer: ", "no validation was finite", "smaller lr"});
+    expect_parts(r.err, {"\ntransformer: ", "no validation was finite", "smaller --lr"});
     EXPECT_EQ(r.err.find("(best)"), std::string::npos) << r.err;
     EXPECT_EQ(r.err.find("best model"), std::string::npos) << r.err;
     EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));

@@ -30,7 +30,7 @@ TEST_F(Messages, NameTheFlagThatWasTyped) {
   expect_usage(lm + "--save-dir m --lr 0", "transformer: --lr is 0: expected more than 0");
   expect_usage(lm + "--save-dir m --min-lr 1 --lr-scheduler cosine", "--min-lr is 1: expected 0 to --lr, 0.001");
   expect_usage(lm + "--save-dir m --patience -1", "--patience is -1");
-  expect_usage(lm + "--save-dir m --batch-size 0", "--batch-size is 0: expected 1 or more");
+  expect_usage(lm + "--save-dir m --batch-size -1", "--batch-size is -1: expected 0 or more");
   expect_usage(lm + "--save-dir m --bin b", "either as --text or as a file of tokens, --bin");
   expect_usage("train lm --text text --save-dir m --max-epoch 0", "training would never end: give --max-epoch, --max-update or --patience");
   expect_usage("train translate --save-dir m --max-update 1", "give two files, --source and --target, or one, --tsv");
@@ -51,7 +51,7 @@ TEST_F(Messages, NameTheSizesOfAModelByTheirFlags) {
   expect_usage("train forecast --csv x.csv --context 8 --patch-length 4 --stride 4 --horizon 2" + wrong, message);
   expect_usage("inspect --d-model 100 --num-heads 3", message);
   expect_usage("train lm --text text --arch llama --max-update 1 --save-dir m --d-model 15 --num-heads 3", "--d-model is 15: 3 heads of 5");
-  expect_usage("train lm --text text --max-update 1 --save-dir m --dropout 1", "--dropout is 1: expected a value in [0, 1)");
+  expect_usage("train lm --text text --max-update 1 --save-dir m --dropout 1 --attention-dropout 0", "--dropout is 1: expected a value in [0, 1)");
 }
 
 TEST_F(Messages, NameTheKeyOfTheFileThatHasIt) {

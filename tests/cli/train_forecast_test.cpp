@@ -44,7 +44,7 @@ TEST_F(TrainForecast, FromATableToTheNextValues) {
       r.err,
       {"x.csv: 400 rows from 2020-01-01 to 2021-02-03, a row every 1 day", "windows: 244 training, 34 validation, 74 test", "win/s"});
   EXPECT_EQ(r.err.find("ppl"), std::string::npos);
-  expect_parts(r.out, {"test of model: MSE", "(original units)", "price: MSE", "repeating the last value: MSE"});
+  expect_parts(r.out, {"test of model: MSE", "(original units)", "price:  MSE", "repeating the last value: MSE"});
   EXPECT_EQ(r.out.find("volume"), std::string::npos);
   expect_parts(read("model/test.json"), {"\"scaled\"", "\"original\"", "\"windows\": 74"});
 
@@ -70,7 +70,7 @@ TEST_F(TrainForecast, QuantilesAreColumnsAndABand) {
   CommandResult r = run(std::string(train) + "--save-dir model --quantiles 0.1,0.9");
   ASSERT_EQ(r.code, 0) << r.err;
   expect_parts(r.err, {"pinball", "coverage"});
-  expect_parts(r.out, {"3 quantiles: pinball loss", "from 10 to 90 %:", "% of the values", "price: MSE", "covers"});
+  expect_parts(r.out, {"3 quantiles: pinball loss", "from 10 to 90 %:", "% of the values", "price:  MSE", "covers"});
   expect_parts(read("model/config.json"), {"\"quantiles\": [", "0.5"});
   expect_parts(read("model/test.json"), {"\"coverage\"", "\"pinball\"", "\"quantiles\""});
   const std::size_t quantiles = r.out.find("3 quantiles");
@@ -144,7 +144,7 @@ TEST_F(TrainForecast, APartWithoutWindowsOrASplitIsRefused) {
   expect_usage("evaluate model --csv x.csv --part train", "--part: there are no parts without a split");
   EXPECT_EQ(run("evaluate model --csv x.csv --split 0.7,0.1,0.2 --part train").code, 0) << read("stderr");
   expect_failure(std::string(train) + "--save-dir other --valid-from 2020-12-01 --test-from 2022-01-15",
-                 "test_from: 2022-01-15 is after the last row of x.csv, 2021-02-03");
+                 "--test-from: 2022-01-15 is after the last row of x.csv, 2021-02-03");
 }
 
 // A file as a trader has it: text and another date before the date, a large offset, days that were left out.

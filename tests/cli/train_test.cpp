@@ -159,7 +159,7 @@ TEST_F(Train, BadInputIsNamedAndNothingIsWritten) {
   expect_failure(with({"--save-dir", "train.en/inside"}), "train.en/inside");
   expect_failure(with({"--save-dir", "/proc/model"}), "/proc/model");
   expect_usage(with({"--vocab-size", "5"}), "--vocab-size");
-  expect_refusal(with({"--max-tokens", "3"}), "max_tokens 3");
+  expect_refusal(with({"--max-tokens", "3"}), "--max-tokens 3");
   EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
 }
 

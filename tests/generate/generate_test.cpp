@@ -333,7 +333,7 @@ TEST(Generate, RefusesWhatCannotBe) {
   const std::vector<Ids> one{{4}}, empty{{}}, long_one{Ids(20, 4)};
   auto run = [&](const GenerationConfig& config, const std::vector<Ids>& prompts) { return generate(ctx, model, prompts, config); };
   expect_error([&] { run({.num_beams = 0}, one); }, {"num_beams is 0"});
-  expect_error([&] { run({.do_sample = true, .num_beams = 2}, one); }, {"do_sample with num_beams 2"});
+  expect_error([&] { run({.do_sample = true, .num_beams = 2}, one); }, {"num_beams is 2 with do_sample"});
   expect_error([&] { run({.num_return_sequences = 2}, one); }, {"num_return_sequences is 2", "do_sample"});
   expect_error([&] { run({.num_beams = 2, .num_return_sequences = 3}, one); }, {"num_return_sequences is 3", "beam of 2"});
   expect_error([&] { run({.temperature = NAN}, one); }, {"temperature"});

@@ -321,7 +321,7 @@ TEST(Search, RefusesWhatCannotBe) {
   const FakeModel broken([](const Ids&, const Ids&) { return over(NAN, NAN, NAN); });
   const std::vector<Ids> one{{4}}, longest{Ids(101, 4)};
   expect_error([&] { search(ctx, model, one, {.beam = 0}); }, {"beam is 0", "1 or more"});
-  expect_error([&] { search(ctx, model, one, {.beam = 2, .n_best = 3}); }, {"3 best", "beam of 2"});
+  expect_error([&] { search(ctx, model, one, {.beam = 2, .n_best = 3}); }, {"n_best is 3", "beam of 2"});
   expect_error([&] { search(ctx, model, one, {.length_penalty = NAN}); }, {"length_penalty"});
   expect_error([&] { search(ctx, model, longest); }, {"101 tokens", "at most 100"});
   expect_error([&] { search(ctx, broken, one); }, {"no token is left", "finite"});

@@ -180,7 +180,7 @@ TEST(Translator, Formats) {
   std::ostringstream aligned;
   translator.translate_lines(w.ctx, lines_from({"one two three"}), aligned, {.beam = 3, .alignment = true}, {.scores = true});
   const Hypothesis& h = best[0][0].hypothesis;
-  std::string want = fmt::format("{} ||| {:.6g} ||| ", best[0][0].text, h.score);
+  std::string want = fmt::format("{} ||| {:.6g} ||| one two three </s> ||| {} ||| ", best[0][0].text, h.score, best[0][0].text);
   for (std::size_t i = 0; i < h.ids.size(); ++i)
     want += fmt::format("{}{}-{}", i == 0 ? "" : " ",
                         std::max_element(h.alignment[i].begin(), h.alignment[i].end()) - h.alignment[i].begin(), i);

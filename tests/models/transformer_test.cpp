@@ -183,7 +183,7 @@ TEST(Transformer, TrainingIsReproducible) {
 TEST(Transformer, SaysWhatIsWrong) {
   TransformerConfig config = tiny();
   config.num_heads = 3;
-  expect_error([&] { Transformer{config}; }, {"d_model 16", "3 heads"});
+  expect_error([&] { Transformer{config}; }, {"d_model is 16: expected a multiple of num_heads, 3"});
   config = tiny();
   config.dropout = 1.0F;
   expect_error([&] { Transformer{config}; }, {"dropout", "[0, 1)"});

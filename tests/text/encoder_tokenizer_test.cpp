@@ -74,7 +74,7 @@ TEST(EncoderTokenizer, SaysHowLargeItMustBe) {
       return train_encoder_tokenizer(lines_from(corpus()), {.subwords = kind, .vocab_size = size});
     };
     const std::int64_t least = test::number_in_error([&] { make(15); },
-                                                     "vocab_size 15 is too small for the characters of this text: at least ");
+                                                     "vocab_size is 15, too small for the characters of this text: at least ");
     EXPECT_THROW(make(least - 1), Error);
     EXPECT_EQ(make(least)->size(), least);
   }

@@ -158,9 +158,9 @@ TEST(SentencePiece, TooLargeAndTooSmallVocabularies) {
     EXPECT_GT(most->size(), 100);
     const SentencePieceOptions exact = {.kind = kind, .vocab_size = 5000, .exact_size = true};
     test::expect_error([&] { train_sentencepiece(lines_from(corpus()), exact); },
-                       {"sentencepiece", "vocab_size 5000", fmt::format("at most {}", most->size())});
+                       {"sentencepiece", "vocab_size is 5000", fmt::format("at most {}", most->size())});
     test::expect_error([&] { train_sentencepiece(lines_from(corpus()), {.kind = kind, .vocab_size = 20}); },
-                       {"vocab_size 20", "too small", "at least", "character_coverage"});
+                       {"vocab_size is 20", "too small", "at least", "character_coverage"});
   }
 }
 

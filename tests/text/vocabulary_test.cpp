@@ -95,7 +95,7 @@ TEST(Vocabulary, SaysHowLargeItMustBe) {
     const auto make = [&](std::int64_t size) { return make_vocabulary(lines_from(repeated()), {.kind = kind, .vocab_size = size}); };
     expect_error([&] { make(10); }, {"vocab_size is 10", "between 259 and"});
     const std::int64_t least = number_in_error([&] { make(270); },
-                                               "vocab_size 270 is too small for the characters of this text: at least ");
+                                               "vocab_size is 270, too small for the characters of this text: at least ");
     EXPECT_THROW(make(least - 1), Error);
     EXPECT_LE(make(least)->size(), least);
   }

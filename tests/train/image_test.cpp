@@ -231,7 +231,7 @@ TEST_F(ImageTaskTest, WhatCannotBeIsNamed) {
     expect_error([&] { ImageTask(ctx, settings, model); }, parts);
   };
   refuses([](auto&, auto& m) { m.patch_size = 3; }, {"8 x 8", "3 x 3"});
-  refuses([](auto&, auto& m) { m.num_heads = 3; }, {"d_model 16", "num_heads 3"});
+  refuses([](auto&, auto& m) { m.num_heads = 3; }, {"d_model is 16: expected a multiple of num_heads, 3"});
   refuses([](auto&, auto& m) { m.channels = 2; }, {"channels is 2"});
   refuses([](auto&, auto& m) { m.dropout = 1.5F; }, {"dropout", "1.5"});
   refuses([](auto& s, auto&) { s.images.batch_size = -1; }, {"batch_size"});

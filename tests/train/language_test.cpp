@@ -188,8 +188,8 @@ TEST_F(Language, WhatCannotBeIsSaidBeforeAnythingIsDone) {
   auto refused = [&](LanguageConfig config, const std::vector<std::string>& parts, const LanguageModelConfig& model = tiny) {
     expect_error([&] { LanguageTask(ctx, config, model); }, parts);
   };
-  refused({.context = 8}, {"either as text or as a file of tokens"});
-  refused({.text = {text}, .bin = "x.bin"}, {"either as text or as a file of tokens"});
+  refused({.context = 8}, {"either as `text` or as a file of tokens"});
+  refused({.text = {text}, .bin = "x.bin"}, {"either as `text` or as a file of tokens"});
   refused({.text = {text}, .context = 0}, {"context is 0"});
   refused({.text = {text}, .batch_size = -1}, {"batch_size is -1"});
   refused({.text = {text}, .valid_split = 1.0}, {"valid_split is 1"});
@@ -199,7 +199,7 @@ TEST_F(Language, WhatCannotBeIsSaidBeforeAnythingIsDone) {
   refused({.text = {text}, .valid_text = {(folder_ / "none").string()}}, {"none", "cannot open"});
   refused({.bin = text, .vocab = "char"}, {"vocab is 'char'", "give the tokenizer"});
   refused({.bin = text, .vocab = "byte"}, {"alphabet.txt", "is not a file of tokens"});
-  refused({.text = {text}, .context = 8}, {"d_model 16 is not divisible by 3 heads"}, {.d_model = 16, .num_heads = 3});
+  refused({.text = {text}, .context = 8}, {"d_model is 16: expected a multiple of num_heads, 3"}, {.d_model = 16, .num_heads = 3});
   refused({.text = {text}, .context = 8}, {"dropout", "LLaMA", "attention_dropout"}, {.arch = LanguageArch::llama, .dropout = 0.1F});
   refused({.text = {text}, .context = 8}, {"num_kv_heads is 1"}, {.num_kv_heads = 1});
   refused({.text = {text}, .context = 8}, {"dropout is 1.5"}, {.dropout = 1.5F});

@@ -254,7 +254,7 @@ TEST(Trainer, BrokenUpdatesAreSkippedAndManyEndIt) {
   for (int i = 10; i < 40; ++i) script.broken.insert(i);
   TrainConfig config = config_in(many.path());
   config.max_bad_updates = 5;
-  expect_error([&] { train(config, script); }, {"5 updates in a row", "not finite", "step 7 is kept", "smaller lr"});
+  expect_error([&] { train(config, script); }, {"5 updates in a row", "not finite", "step 7 is kept", "smaller `lr`"});
   EXPECT_EQ(latest_checkpoint(many.path())->filename(), "step-00000007");
 }
 
@@ -265,7 +265,7 @@ TEST(Trainer, AnInfiniteLossWithAFiniteGradientChangesNothing) {
   config.max_epoch = 0, config.max_update = 3, config.average = 1;
   Context ctx({.threads = 1, .seed = 1});
   const Pull fresh(ctx);
-  expect_error([&] { train(config, {.infinite = {1, 2, 3}}); }, {"none of the 3 updates had a finite loss", "smaller lr"});
+  expect_error([&] { train(config, {.infinite = {1, 2, 3}}); }, {"none of the 3 updates had a finite loss", "smaller `lr`"});
   const SafetensorsFile saved(folder / "checkpoints/step-00000003/model.safetensors");
   EXPECT_EQ(saved.tensor("w").to_vector<float>(), fresh.w.tensor.to_vector<float>());
   EXPECT_EQ(saved.tensor("seen").item(), 0.0F);                     // nor the statistics
@@ -281,7 +281,7 @@ TEST(Trainer, ARunWithoutAFiniteValidationFails) {
   const TemporaryFolder folder;
   const Script script{.validations = {std::nan(""), INFINITY}};
   const auto run = [&] { train(config_in(folder.path()), script); };
-  expect_error(run, {"no validation was finite", "no model", "smaller lr"});
+  expect_error(run, {"no validation was finite", "no model", "smaller `lr`"});
   EXPECT_FALSE(fs::exists(folder / "model.safetensors"));
   EXPECT_TRUE(latest_checkpoint(folder.path()));
   expect_error(run, {"no validation was finite"});  // finished is finished

@@ -243,7 +243,7 @@ TEST(FineTuning, DropoutIsTheFoldersUnlessSet) {
     EXPECT_EQ(set.network()->encoder.dropout, 0.25F);
   }
   expect_error([&] { TranslateTask(ctx, copying(folder, 4), FineTuning{.from = folder / "t5", .ffn_dropout = 0.1F}); },
-               {"ffn_dropout", "T5", "one dropout"});
+               {"ffn_dropout", "T5", "one `dropout`"});
 }
 
 TEST(FineTuning, APrefixStandsBeforeEverySource) {

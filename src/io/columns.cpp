@@ -1,10 +1,9 @@
-#include "text/columns.h"
+#include "io/columns.h"
 
 #include <unicode/uchar.h>
+#include <unicode/utf8.h>
 
 #include <algorithm>
-
-#include "text/unicode.h"
 
 namespace transformer {
 
@@ -17,7 +16,12 @@ int columns_of(char32_t c) {
 
 int columns_of(std::string_view text) {
   int columns = 0;
-  for (const char32_t c : to_code_points(text)) columns += columns_of(c);
+  const auto size = static_cast<std::int32_t>(text.size());
+  for (std::int32_t at = 0; at < size;) {
+    UChar32 c = 0;
+    U8_NEXT_OR_FFFD(text.data(), at, size, c);
+    columns += columns_of(static_cast<char32_t>(c));
+  }
   return columns;
 }
 

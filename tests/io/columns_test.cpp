@@ -1,4 +1,4 @@
-#include "text/columns.h"
+#include "io/columns.h"
 
 #include <gtest/gtest.h>
 
