@@ -148,7 +148,7 @@ std::vector<std::string> labelled_seeds() {
           "\"text\"\t\"label\"\n\"a\tb\"\t1\n\"c\nd\"\t2\n",
           "\"Oh\tneg\nhe \"said\"\tpos\nno\"\tneg\n",
           "0,1\nfine,1\nbad,0\n",
-          std::string("\xFF\xFEt\0,\0l\0\n\0a\0,\0x\0\n\0=\xD8\0\xDE,\0y\0\n\0", 32),
+          std::string("\xFF\xFEt\0,\0l\0\n\0a\0,\0x\0\n\0=\xD8\0\xDE,\0y\0\n\0", 28),
           std::string("\xFE\xFF\0a\0\t\0x", 8),
           "{\"text\": \"a\", \"label\": \"x\"}\n{\"label\": 1, \"text\": \"\\u00e9\", \"more\": [1, {}]}\n"};
 }
