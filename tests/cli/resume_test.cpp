@@ -131,7 +131,9 @@ class Resume : public Training, public testing::WithParamInterface<ResumeCase> {
 
 TEST_P(Resume, KilledTenTimesEndsWithTheSameBits) {
   GetParam().data([this](const std::string& name, const std::string& content) { write(name, content); });
-  if (const std::string& first = GetParam().first; !first.empty()) ASSERT_EQ(run(first).code, 0) << read("stderr");
+  if (const std::string& first = GetParam().first; !first.empty()) {
+    ASSERT_EQ(run(first).code, 0) << read("stderr");
+  }
   const auto begin = std::chrono::steady_clock::now();
   ASSERT_EQ(run(words(command("straight"))).code, 0) << read("stderr");
   const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;

@@ -97,12 +97,16 @@ TEST_P(Peft, GivesItsOutputsAndGradients) {
     compared.insert("grad." + b.theirs);
   }
   for (const std::string& name : expected.names())
-    if (name.starts_with("grad.")) EXPECT_TRUE(compared.contains(name)) << name;
+    if (name.starts_with("grad.")) {
+      EXPECT_TRUE(compared.contains(name)) << name;
+    }
   std::set<const Parameter*> trained;
   for (const NamedParameter& p : trained_parameters(*model)) trained.insert(p.parameter);
   EXPECT_EQ(trained.size(), compared.size());
   for (const NamedParameter& p : model->parameters())
-    if (!trained.contains(p.parameter)) EXPECT_FALSE(has_gradient(p.parameter->tensor)) << p.name;
+    if (!trained.contains(p.parameter)) {
+      EXPECT_FALSE(has_gradient(p.parameter->tensor)) << p.name;
+    }
 }
 
 TEST_P(Peft, IsSavedAsItWasRead) {
@@ -169,7 +173,9 @@ TEST_P(AnyFamily, LearnsWithAnAdapter) {
   for (const NamedParameter& p : model->parameters())
     if (!p.parameter->trained && !p.name.ends_with("batches") && !p.name.ends_with("running_mean") && !p.name.ends_with("running_variance"))
       for (const NamedParameter& q : plain->parameters())
-        if (p.name == q.name) EXPECT_EQ(p.parameter->tensor.to_vector<float>(), q.parameter->tensor.to_vector<float>()) << p.name;
+        if (p.name == q.name) {
+          EXPECT_EQ(p.parameter->tensor.to_vector<float>(), q.parameter->tensor.to_vector<float>()) << p.name;
+        }
 }
 
 class Lora : public testing::Test {
@@ -200,7 +206,9 @@ TEST_F(Lora, BeginsAsPeftDoes) {
     const float bound = b.theirs.ends_with("lora_A.weight") ? 1.0F / std::sqrt(static_cast<float>(b.shape()[1])) : 0.0F;
     EXPECT_GE(*low, -bound) << b.theirs;
     EXPECT_LE(*high, bound) << b.theirs;
-    if (bound > 0.0F) EXPECT_GT(*high - *low, bound) << b.theirs;
+    if (bound > 0.0F) {
+      EXPECT_GT(*high - *low, bound) << b.theirs;
+    }
   }
 }
 
@@ -230,7 +238,9 @@ TEST_F(Lora, KeepsTheBaseInTheTypeThatIsComputedWith) {
   Context low({.precision = DType::bfloat16});
   const auto model = load_model(low, base_, {.dtype = DType::bfloat16, .lora = {.rank = 2}});
   for (const NamedParameter& p : model->parameters())
-    if (p.parameter->shape.rank() == 2) EXPECT_EQ(p.parameter->tensor.dtype(), DType::bfloat16) << p.name;
+    if (p.parameter->shape.rank() == 2) {
+      EXPECT_EQ(p.parameter->tensor.dtype(), DType::bfloat16) << p.name;
+    }
   for (const NamedParameter& p : trained_parameters(*model)) EXPECT_EQ(p.parameter->tensor.dtype(), DType::float32) << p.name;
   expect_error([&] { merge_lora(low, *model); }, {"bfloat16", "float32"});
 }
