@@ -113,7 +113,9 @@ TEST_F(Tagging, PartsOfSpeech) {
 TEST_F(Tagging, GoesOnFromOtherModels) {
   Context ctx({.seed = 2});
   write("c.tsv", "in paris\tx\nmr jordan\ty\n");
-  ClassifyTask(ctx, {.data = path("c.tsv"), .max_length = 16}, small(), words()).save(path("classifier"));
+  ClassifyConfig classes;
+  classes.data = path("c.tsv"), classes.max_length = 16;
+  ClassifyTask(ctx, classes, small(), words()).save(path("classifier"));
   TagTask first(ctx, config(), EncoderStart{.from = path("classifier")});
   EXPECT_EQ(first.model().config().at("architectures"), nlohmann::json::array({"BertForTokenClassification"}));
   EXPECT_TRUE(first.model().config().at("problem_type").is_null());
