@@ -71,9 +71,10 @@ void evaluate(const EvaluateConfig& config, const Languages& languages, const Bl
   }
   if (hypotheses.empty()) fail(origin, "there is nothing to evaluate: no lines");
   const auto streams = static_cast<std::int64_t>(references.size());
-  fmt::print("{}\n", describe(corpus_bleu(hypotheses, references, bleu), bleu, streams));
+  std::string out = describe(corpus_bleu(hypotheses, references, bleu), bleu, streams) + "\n";
   chrf.lowercase = bleu.lowercase;
-  if (config.chrf) fmt::print("{}\n", describe_chrf(corpus_chrf(hypotheses, references, chrf), chrf, streams));
+  if (config.chrf) out += describe_chrf(corpus_chrf(hypotheses, references, chrf), chrf, streams) + "\n";
+  fmt::print("{}", out);
 }
 
 }  // namespace

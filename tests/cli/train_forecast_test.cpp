@@ -44,7 +44,7 @@ TEST_F(TrainForecast, FromATableToTheNextValues) {
       r.err,
       {"x.csv: 400 rows from 2020-01-01 to 2021-02-03, a row every 1 day", "windows: 244 training, 34 validation, 74 test", "win/s"});
   EXPECT_EQ(r.err.find("ppl"), std::string::npos);
-  expect_parts(r.out, {"test of model: MSE", "(original units)", "price:  MSE", "repeating the last value: MSE"});
+  expect_parts(r.out, {"test of model: MSE", "(original units)", "price: MSE", "repeating the last value: MSE"});
   EXPECT_EQ(r.out.find("volume"), std::string::npos);
   expect_parts(read("model/test.json"), {"\"scaled\"", "\"original\"", "\"windows\": 74"});
 

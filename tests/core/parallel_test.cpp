@@ -45,7 +45,7 @@ TEST(ParallelFor, CoversEveryItemOnceInRangesOfTheGrain) {
           at = end;
         }
         EXPECT_EQ(at, n);
-        EXPECT_LE(std::ssize(ranges), threads == 1 ? 1 : (n + grain - 1) / grain);
+        EXPECT_LE(std::ssize(ranges), threads == 1 ? 1 : (n + std::max<std::int64_t>(grain, 1) - 1) / std::max<std::int64_t>(grain, 1));
         EXPECT_LE(longest - shortest, 1);  // equal, as far as that goes
         if (n <= grain) {
           EXPECT_EQ(ranges.size(), 1U);
