@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <stdexcept>
+#include <tuple>
 
 #include "seeds.h"
 #include "transformer/generate/generation_config.h"
@@ -190,11 +191,12 @@ int fuzz_vocabulary(const std::uint8_t* data, std::size_t size) {
     for (const char* name : vocabulary_files) fs::remove(scratch.path() / name, ignored);
     for (const auto& [name, bytes] : split_files(text_of(data, size))) scratch.write(name, bytes);
     use(*load_tokenizer(scratch.path()));
-    // Of a model for many languages, in one of those that the usual files name.
-    const bool codes = std::string_view(reinterpret_cast<const char*>(data), size).find("m2m") != std::string_view::npos;
-    const TokenizerPair pair = load_tokenizers(
-        scratch.path(),
-        codes ? Languages{.source_lang = "ko", .target_lang = "en"} : Languages{.source_lang = "ko_KR", .target_lang = "en_XX"});
+    // Of a model for many languages, in two of them.
+    Languages languages;
+    for (const auto& [family, source, target] :
+         {std::tuple{"m2m_100", "ko", "en"}, {"mbart", "ko_KR", "en_XX"}, {"MBart", "ko_KR", "en_XX"}, {"Nllb", "kor_Hang", "eng_Latn"}})
+      if (text_of(data, size).find(family) != std::string_view::npos) languages = {.source_lang = source, .target_lang = target};
+    const TokenizerPair pair = load_tokenizers(scratch.path(), languages);
     use(*pair.source), use(*pair.target);
   });
 }

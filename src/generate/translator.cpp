@@ -91,6 +91,7 @@ SpecialTokens target_tokens(const TokenizerPair& tokenizers, const std::filesyst
   if (!generation.eos_token_id.empty()) target.eos = generation.eos_token_id.front();
   if (generation.pad_token_id) target.pad = *generation.pad_token_id;
   if (tokenizers.language >= 0 && tokenizers.language_alone) target.bos = tokenizers.language;
+  else if (tokenizers.language >= 0 && !generation.decoder_start_token_id) target.bos = target.eos;  // as they were trained
   return target;
 }
 

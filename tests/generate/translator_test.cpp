@@ -106,6 +106,18 @@ TEST(Translator, ATextIsTokenisedOnce) {
   EXPECT_EQ(read_by_loading(3) - read_by_loading(2), 2 * static_cast<int>(texts.size()));
 }
 
+// With its language the start of a target is known, even where the folder does not name it.
+TEST(Translator, WhatATargetInOneOfManyLanguagesBeginsWith) {
+  const Words w;
+  const TemporaryFolder folder;
+  TokenizerPair pair{w.tokenizer, w.tokenizer};
+  EXPECT_EQ(target_tokens(pair, folder.path()).bos, w.tokenizer->bos());
+  pair.language = 7;
+  EXPECT_EQ(target_tokens(pair, folder.path()).bos, w.tokenizer->eos()) << "</s> language …";
+  pair.language_alone = true;
+  EXPECT_EQ(target_tokens(pair, folder.path()).bos, 7) << "language …";
+}
+
 TEST(Translator, OneLineOutForEachLineIn) {
   Words w;
   const Translator translator = w.translator();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models for many languages with random weights, M2M100, NLLB, mBART and mBART-50, each with a tokenizer trained on the lines of two files
 and in the files that published models have: tokens and greedy translations of ours beside those of Hugging Face.
-usage: check_languages.py TRANSFORMER SOURCES TARGETS SCRATCH    (needs torch, transformers, sentencepiece)"""
+usage: check_languages.py TRANSFORMER SOURCES TARGETS SCRATCH    (needs torch, transformers, sentencepiece, protobuf)"""
 import json
 import os
 import shutil
@@ -21,7 +21,7 @@ def ours(*arguments, text=None):
 
 
 def pieces(path, kind):
-    sentencepiece.SentencePieceTrainer.train(input=[sources, targets], model_prefix=path[:-len(".model")], vocab_size=600, model_type=kind,
+    sentencepiece.SentencePieceTrainer.train(input=[sources, targets], model_prefix=path[:-len(".model")], vocab_size=2000, model_type=kind,
                                              unk_id=0, bos_id=1, eos_id=2, pad_id=-1, minloglevel=2)
 
 
@@ -54,17 +54,20 @@ for name, (family, cls, kind, source, target) in CASES.items():
     else:
         json.dump({"tokenizer_class": cls}, open(os.path.join(folder, "tokenizer_config.json"), "w"))
         tokenizer = getattr(hf, cls).from_pretrained(folder)
+        alone = target in tokenizer.get_vocab()  # NLLB's has its languages from tokenizer.json only
+        if not alone:
+            tokenizer.add_special_tokens({"additional_special_tokens": [source, target]})
         size = max(tokenizer.get_vocab().values()) + 1
     config = getattr(hf, family + "Config")(**SIZES, vocab_size=size)
     model = getattr(hf, family + "ForConditionalGeneration")(config).eval()
     model.save_pretrained(folder)
-    for files in ("older files", "tokenizer.json"):
+    tokenizer.src_lang = source
+    for files in ("older files", "tokenizer.json") if name == "m2m_100" or alone else ("tokenizer.json",):
         if files == "tokenizer.json":
             if name == "m2m_100":
                 continue
             tokenizer.save_pretrained(folder)
             os.remove(model_file)
-        tokenizer.src_lang = source
         ids = [tokenizer(line)["input_ids"] for line in lines]
         language = tokenizer.get_lang_id(target) if name == "m2m_100" else tokenizer.convert_tokens_to_ids(target)
         start = {"decoder_start_token_id": language} if name == "mbart" else {"decoder_start_token_id": 2, "forced_bos_token_id": language}
@@ -72,7 +75,7 @@ for name, (family, cls, kind, source, target) in CASES.items():
         for row in ids:
             with torch.no_grad():
                 out = model.generate(torch.tensor([row]), num_beams=1, do_sample=False, max_new_tokens=24, forced_eos_token_id=None, **start)[0]
-            theirs.append(tokenizer.decode(out, skip_special_tokens=True))
+            theirs.append(tokenizer.decode(out, skip_special_tokens=True).removeprefix(f"__{target}__"))
         both = ["--source-lang", source, "--target-lang", target]
         mine = ours("translate", folder, *both, "--beam", "1", "--allow-unk", "--max-length-a", "0", "--max-length-b", "60",
                     text="\n".join(lines) + "\n").split("\n")[:-1]
@@ -81,7 +84,7 @@ for name, (family, cls, kind, source, target) in CASES.items():
         shown = [[int(i) for i in row.split()] for row in ours("tokenize", folder, "--ids", text="\n".join(lines) + "\n").split("\n")[:-1]]
         same_tokens = sum(a == b for a, b in zip(shown, ids))  # English is the source when nothing is said
         print(f"{name}, {files}: {same_tokens} of {len(lines)} lines have the same tokens, {same} the same translation", flush=True)
-        for a, b in [t for t in zip(shown, ids) if t[0] != t[1]][:1] + [t for t in zip(mine, theirs) if not t[0].startswith(t[1][:30])][:1]:
+        for a, b in [t for t in zip(shown, ids) if t[0] != t[1]][:1] + [t for t in zip(mine, theirs) if not t[0].strip().startswith(t[1].strip()[:30])][:1]:
             print("   ours ", a, "\n   theirs", b)
         wrong += same < len(lines) or same_tokens < len(lines)
 sys.exit(wrong > 0)
