@@ -137,6 +137,10 @@ std::vector<std::string> index_seeds() {
 
 std::vector<std::string> config_seeds() { return with_own("config", read_all(golden, called("config.json"))); }
 
+fs::path golden_folder(std::string_view name) { return golden / name; }
+
+std::vector<std::string> adapter_seeds() { return with_own("adapter", read_all(golden, called("adapter_config.json"))); }
+
 std::vector<std::string> generation_seeds() { return with_own("generation", read_all(golden, called("generation_config.json"))); }
 
 std::vector<std::string> labelled_seeds() {

@@ -2,6 +2,7 @@
 // Inputs to begin with: small files of tests/golden, cut down where they are large, and the files of fuzz/seeds/TARGET.
 
 #include <array>
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@ namespace transformer::fuzz {
 std::vector<std::string> safetensors_seeds();
 std::vector<std::string> index_seeds();
 std::vector<std::string> config_seeds();
+std::vector<std::string> adapter_seeds();
 std::vector<std::string> generation_seeds();
 std::vector<std::string> labelled_seeds();
 std::vector<std::string> tagged_seeds();
@@ -24,6 +26,9 @@ std::vector<std::string> processor_seeds();
 std::vector<std::string> image_seeds(std::string_view end);  // ".png"
 std::vector<std::string> idx_seeds();
 std::vector<std::string> tokens_seeds();
+
+// A folder of tests/golden.
+std::filesystem::path golden_folder(std::string_view name);
 
 // The bytes of a safetensors file with tensors of these names, two numbers each.
 std::string small_safetensors(const std::vector<std::string>& names);

@@ -15,6 +15,7 @@
 #include "transformer/io/delimited.h"
 #include "transformer/io/json.h"
 #include "transformer/io/toml.h"
+#include "transformer/models/lora.h"
 #include "transformer/models/model.h"
 #include "transformer/series/table.h"
 #include "transformer/text/chat_template.h"
@@ -161,6 +162,27 @@ int fuzz_config(const std::uint8_t* data, std::size_t size) {
       if (b.shape().numel() < 0) broken(b.theirs + " has a negative size");
     static_cast<void>(model->load_rules());
     static_cast<void>(generation_config_of_model(config));
+  });
+}
+
+int fuzz_adapter(const std::uint8_t* data, std::size_t size) {
+  static const Scratch scratch;
+  static Context ctx({.threads = 1});
+  static const fs::path base = golden_folder("llama");
+  static const bool made = [] {
+    fs::copy(golden_folder("adapters/llama") / adapter_weights_file, scratch.path());
+    return true;
+  }();
+  static_cast<void>(made);
+  return guarded([&] {
+    scratch.write("adapter_config.json", text_of(data, size));
+    try {
+      static_cast<void>(model_folder(scratch.path()).config());  // of the base that it names, which is hardly ever there
+    } catch (const Error&) {
+    }
+    const std::unique_ptr<Model> model = make_model(ModelFolder{base, scratch.path()}.config());
+    open_adapter(ctx, *model, scratch.path());
+    if (trained_parameters(*model).empty()) broken("an adapter without a weight");
   });
 }
 
@@ -348,6 +370,7 @@ const std::vector<Target>& targets() {
       {"safetensors", fuzz_safetensors, safetensors_seeds, Format::safetensors},
       {"index", fuzz_index, index_seeds},
       {"config", fuzz_config, config_seeds, Format::text, std::size_t{128} << 20},
+      {"adapter", fuzz_adapter, adapter_seeds, Format::text, std::size_t{128} << 20},
       {"generation", fuzz_generation, generation_seeds},
       {"toml", fuzz_toml, toml_seeds},
       {"tokenizer", fuzz_tokenizer, tokenizer_seeds},

@@ -30,6 +30,7 @@ const std::string& outcome();
 int fuzz_safetensors(const std::uint8_t* data, std::size_t size);  // a whole file
 int fuzz_index(const std::uint8_t* data, std::size_t size);        // model.safetensors.index.json beside two files
 int fuzz_config(const std::uint8_t* data, std::size_t size);       // config.json of any family
+int fuzz_adapter(const std::uint8_t* data, std::size_t size);      // adapter_config.json beside the weights of an adapter
 int fuzz_generation(const std::uint8_t* data, std::size_t size);   // generation_config.json
 int fuzz_toml(const std::uint8_t* data, std::size_t size);         // a configuration file
 int fuzz_tokenizer(const std::uint8_t* data, std::size_t size);    // tokenizer.json
