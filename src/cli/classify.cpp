@@ -74,7 +74,9 @@ void classify_images(Context& ctx, const Classifier& classifier, const ClassifyC
     try {
       image = read_image(path);
     } catch (const Error& e) {
-      if (!config.skip_broken) throw;
+      if (!config.skip_broken && config.image.size() == 1) throw;
+      if (!config.skip_broken)
+        fail(e.where(), "{}. Repair it, or leave such images out (skip_broken)", std::string_view(e.what()).substr(e.where().size() + 2));
       fmt::print(stderr, "transformer: {}\n", e.what());
       ++broken;
       continue;

@@ -23,7 +23,7 @@ struct ForecastVerb {
     field("adapter", self.adapter, adapter_help);
     field("csv", self.csv, "the series so far: a row of names, dates, the model's channels; .gz too; - is standard input");
     field("steps", self.steps, "rows to forecast (0: the model's horizon; more are made by feeding the forecast back)");
-    field("out", self.out, "CSV file for the forecast (empty: standard output)");
+    field("out", self.out, "CSV file for the forecast; .gz is compressed (empty: standard output)");
     field("plot", self.plot, "picture of the history and the forecast, channel by channel (SVG)");
     field("plot_history", self.plot_history, "rows of history in the picture (0: as many as the model looks back on)");
   }

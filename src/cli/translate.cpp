@@ -23,7 +23,7 @@ struct TranslateConfig {
     field("adapter", self.adapter, adapter_help);
     field("text", self.text, "translate this instead of standard input");
     field("input", self.input, "translate the lines of this file, plain or gzip");
-    field("output", self.output, "write to this file instead of standard output");
+    field("output", self.output, "write to this file instead of standard output; .gz is compressed");
     field("prefix", self.prefix, "text put before every line, for models that are told what to do (T5: \"translate English to German: \")");
   }
 };

@@ -17,7 +17,9 @@ namespace {
 
 // "0.7,0.1,0.2"
 std::vector<double> shares_of(const std::string& text) {
-  const auto refuse = [&] { fail("split", "'{}': expected three shares that sum to 1, such as 0.7,0.1,0.2, or etth, or ettm", text); };
+  const auto refuse = [&] {
+    wrong_setting("split", "split", "is '{}': expected three shares that sum to 1, such as 0.7,0.1,0.2, or etth, or ettm", text);
+  };
   std::vector<double> shares;
   for (const char *at = text.data(), *end = at + text.size();;) {
     double share = 0.0;
@@ -48,17 +50,17 @@ Parts ett_parts(const SeriesTable& table, std::int64_t rows_an_hour) {
 }
 
 // The first row that is not before this date.
-std::int64_t row_of(const SeriesTable& table, const std::string& text, const char* flag) {
+std::int64_t row_of(const SeriesTable& table, const std::string& text, const char* setting) {
   DateFormat format;
   auto date = table.format.pattern.empty() ? std::nullopt : parse_date(text, table.format.pattern, format);
   if (!date) date = parse_date(text, format);
   if (date && format.integer && table.format.compact) date = compact_date(*date), format = table.format;
   const bool other_zone = format.time_parts > 0 && table.format.time_parts > 0 && !same_zone(format, table.format);
   if (!date || format.integer != table.format.integer || other_zone)
-    fail(flag, "'{}' is no date as in {}, which begins with {}", text, table.name, table.date(0));
+    wrong_setting("split", setting, "is '{}': expected a date as in {}, which begins with {}", text, table.name, table.date(0));
   if (*date > table.dates.back())
-    fail(flag, "{} is after the last row of {}, {}: expected a date that the table reaches", text, table.name,
-         table.date(table.rows() - 1));
+    wrong_setting("split", setting, "is {}: expected a date that {} reaches, which ends with {}", text, table.name,
+                  table.date(table.rows() - 1));
   return std::lower_bound(table.dates.begin(), table.dates.end(), *date) - table.dates.begin();
 }
 
@@ -75,12 +77,14 @@ Parts split_rows(const SeriesTable& table, const SplitConfig& config) {
   }
   if (!config.split.empty()) wrong_setting("split", "", "the split is given twice: as `split`, '{}', and by dates", config.split);
   if (config.valid_from.empty()) wrong_setting("split", "test_from", "is given without valid_from, the date at which training ends");
-  if (table.dates.empty()) fail(table.name, "has no dates to split it by: give shares (--split 0.7,0.1,0.2)");
+  if (table.dates.empty())
+    wrong_setting("split", "valid_from", "is given, but {} has no dates: give shares, such as `split` 0.7,0.1,0.2", table.name);
   const std::int64_t validation = row_of(table, config.valid_from, "valid_from");
   const std::int64_t test = config.test_from.empty() ? rows : row_of(table, config.test_from, "test_from");
-  if (test < validation) fail("split", "test_from {} is before valid_from {}", config.test_from, config.valid_from);
+  if (test < validation) wrong_setting("split", "test_from", "is {}, before valid_from, {}", config.test_from, config.valid_from);
   if (validation == 0)
-    fail("split", "valid_from {} leaves nothing to train on: {} begins at {}", config.valid_from, table.name, table.date(0));
+    wrong_setting("split", "valid_from", "is {} and leaves nothing to train on: {} begins with {}", config.valid_from, table.name,
+                  table.date(0));
   return parts_at(validation, test, rows);
 }
 

@@ -10,6 +10,7 @@
 #include "nn/check_sizes.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/ops/activation.h"
 #include "transformer/ops/elementwise.h"
@@ -141,7 +142,7 @@ json patchtst_config(const ForecastModelConfig& c, std::int64_t channels) {
            {"loss", "mse"}};
   if (!c.quantiles.empty()) {
     if (const std::string wrong = why_not_quantiles(c.quantiles); !wrong.empty())
-      fail("train forecast", "--quantiles {}: {}", fmt::join(c.quantiles, ","), wrong);
+      wrong_setting("train forecast", "quantiles", "is {}: {}", fmt::join(c.quantiles, ","), wrong);
     std::set<double> with_median(c.quantiles.begin(), c.quantiles.end());
     with_median.insert(0.5);
     out["quantiles"] = with_median;
@@ -210,8 +211,8 @@ void ForecastTask::check_model() {
   if (!series.quantiles.empty()) {
     static_cast<void>(forecast_columns(notes_.channels, series.quantiles));  // no two of one name
     if (config_.loss)
-      fail(name(), "--loss {}: a model with quantiles is trained on the pinball loss; leave out --loss or --quantiles",
-           detail::write_value(*config_.loss, "loss").get<std::string>());
+      wrong_setting(name(), "loss", "is {}: a model with quantiles is trained on the pinball loss; leave out `loss` or `quantiles`",
+                    detail::write_value(*config_.loss, "loss").get<std::string>());
   }
   // Batch norm takes its statistics over all patches of a batch, of which there must be two.
   const std::int64_t patches = series.channels * (series.patches() + (series.cls_token ? 1 : 0));  // of a window

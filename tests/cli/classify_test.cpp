@@ -137,6 +137,7 @@ TEST_F(Labels, ImagesAreFiles) {
   const CommandResult first = run("classify vit --image broken.png x.png");
   EXPECT_EQ(first.code, 1);
   EXPECT_TRUE(first.out.empty()) << first.out;
+  expect_parts(first.err, {"broken.png: the image is damaged", "Repair it, or leave such images out (--skip-broken)"});
   const CommandResult skipped = run("classify vit --skip-broken --image broken.png x.png nothing.png");
   EXPECT_EQ(skipped.code, 0) << skipped.err;
   EXPECT_TRUE(skipped.out.starts_with("x.png\t")) << skipped.out;

@@ -64,6 +64,9 @@ TEST_F(TrainForecast, FromATableToTheNextValues) {
   EXPECT_EQ(r.out, "");
   expect_parts(r.err, {"9 steps are more than the model's horizon of 7"});
   EXPECT_TRUE(read("next.csv").starts_with(seven));
+  r = run("forecast model --csv x.csv --out next.csv.gz", "", "&& gzip -dc next.csv.gz");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(r.out, seven);
 }
 
 TEST_F(TrainForecast, QuantilesAreColumnsAndABand) {
@@ -98,8 +101,8 @@ TEST_F(TrainForecast, QuantilesAreColumnsAndABand) {
   ASSERT_EQ(r.code, 0) << r.err;
   expect_parts(r.out, {"3 quantiles: pinball loss"});
   expect_usage("train forecast --from model --csv x.csv --max-update 2 --quantiles 0.2,0.8 --save-dir other", "--quantiles");
-  expect_failure(std::string(train) + "--save-dir other --quantiles 0.1,0.9 --loss mae", "leave out --loss or --quantiles");
-  expect_failure(std::string(train) + "--save-dir other --quantiles 10,90", "expected numbers between 0 and 1");
+  expect_usage(std::string(train) + "--save-dir other --quantiles 0.1,0.9 --loss mae", "leave out --loss or --quantiles");
+  expect_usage(std::string(train) + "--save-dir other --quantiles 10,90", "--quantiles is 10,90: expected numbers between 0 and 1");
 }
 
 TEST_F(TrainForecast, TheSeriesMustHaveTheModelsChannels) {
@@ -143,8 +146,26 @@ TEST_F(TrainForecast, APartWithoutWindowsOrASplitIsRefused) {
   expect_failure("evaluate model --csv x.csv --split 0.05,0.05,0.9 --part train", "the part has 20 rows, 1 to 20, and no window");
   expect_usage("evaluate model --csv x.csv --part train", "--part: there are no parts without a split");
   EXPECT_EQ(run("evaluate model --csv x.csv --split 0.7,0.1,0.2 --part train").code, 0) << read("stderr");
-  expect_failure(std::string(train) + "--save-dir other --valid-from 2020-12-01 --test-from 2022-01-15",
-                 "--test-from: 2022-01-15 is after the last row of x.csv, 2021-02-03");
+}
+
+TEST_F(TrainForecast, ASplitThatCannotBeIsWrongUsage) {
+  const auto refused = [&](const std::string& split, const std::string& message) {
+    expect_usage(std::string(train) + "--save-dir other " + split, message);
+    EXPECT_FALSE(fs::exists(folder_ / "other"));
+  };
+  refused("--split 0.9", "--split is '0.9': expected three shares that sum to 1");
+  refused("--split 0.8,0.1,0.1 --valid-from 2020-12-01", "the split is given twice: as --split, '0.8,0.1,0.1', and by dates");
+  refused("--test-from 2020-12-01", "--test-from is given without --valid-from");
+  refused("--valid-from soon", "--valid-from is 'soon': expected a date as in x.csv, which begins with 2020-01-01");
+  refused("--valid-from 2031-01-01", "--valid-from is 2031-01-01: expected a date that x.csv reaches, which ends with 2021-02-03");
+  refused("--valid-from 2020-12-01 --test-from 2022-01-15", "--test-from is 2022-01-15: expected a date that x.csv reaches");
+  refused("--valid-from 2020-12-01 --test-from 2020-11-01", "--test-from is 2020-11-01, before --valid-from, 2020-12-01");
+  refused("--valid-from 2019-12-01", "--valid-from is 2019-12-01 and leaves nothing to train on: x.csv begins with 2020-01-01");
+  std::string numbers = "price\n";
+  for (int i = 0; i < 100; ++i) numbers += fmt::format("{}.5\n", i % 7);
+  write("numbers.csv", numbers);
+  refused("--csv numbers.csv --valid-from 2020-12-01",
+          "--valid-from is given, but numbers.csv has no dates: give shares, such as --split 0.7,0.1,0.2");
 }
 
 // A file as a trader has it: text and another date before the date, a large offset, days that were left out.
@@ -178,9 +199,7 @@ TEST_F(TrainForecast, BadInputIsNamedAndNothingIsWritten) {
   refused(with_cell(7, 2, ""), "1 value is missing: row 7 (line 8), column 'volume'; choose what becomes of them");
   refused(csv_.substr(0, csv_.find("2020-01-20")), "has 19 rows, 13 of them for training, but a window takes 37");
   refused(csv_.substr(0, csv_.find("2020-01-20")), "such as --context 6 --horizon 1 --patch-length 1 --stride 1");
-  refused(csv_, "expected three shares", "--split 0.9");
   refused(csv_, "this split takes 14400", "--split etth");
-  refused(csv_, "--valid-from: ", "--valid-from 2031");
   refused(csv_, "the target 'prices' is none of the channels price, volume; did you mean 'price'?", "--target prices");
   expect_usage(std::string(train) + "--patch-length 40 --save-dir model", "--patch-length is 40 and --context 30");
   expect_failure(std::string(train) + "--csv none.csv --save-dir model", "none.csv");

@@ -56,12 +56,14 @@ TEST(Windows, SplitsThatMakeNoSenseAreNamed) {
     expect_in("expected three shares", message_of([&] { split_rows(table, {.split = split}); }));
   expect_in("given twice", message_of([&] { split_rows(table, {.split = "etth", .valid_from = "5"}); }));
   expect_in("without valid_from", message_of([&] { split_rows(table, {.test_from = "5"}); }));
-  expect_in("is before valid_from", message_of([&] { split_rows(table, {.valid_from = "50", .test_from = "5"}); }));
-  expect_in("valid_from: 101 is after the last row of x.csv, 100", message_of([&] { split_rows(table, {.valid_from = "101"}); }));
-  expect_in("test_from: 900 is after the last row of x.csv, 100",
+  expect_in("test_from is 5, before valid_from, 50", message_of([&] { split_rows(table, {.valid_from = "50", .test_from = "5"}); }));
+  expect_in("valid_from is 101: expected a date that x.csv reaches, which ends with 100",
+            message_of([&] { split_rows(table, {.valid_from = "101"}); }));
+  expect_in("test_from is 900: expected a date that x.csv reaches, which ends with 100",
             message_of([&] { split_rows(table, {.valid_from = "50", .test_from = "900"}); }));
   expect_in("nothing to train on", message_of([&] { split_rows(table, {.valid_from = "-5"}); }));
-  expect_in("'2024-01-01' is no date as in x.csv", message_of([&] { split_rows(table, {.valid_from = "2024-01-01"}); }));
+  expect_in("valid_from is '2024-01-01': expected a date as in x.csv",
+            message_of([&] { split_rows(table, {.valid_from = "2024-01-01"}); }));
   expect_in("has 101 rows: this split takes 14400", message_of([&] { split_rows(table, {.split = "etth"}); }));
   expect_in("57600", message_of([&] { split_rows(table, {.split = "ettm"}); }));
 }
@@ -70,12 +72,12 @@ TEST(Windows, DatesOfASplitAreReadAsTheTableHasThem) {
   const SeriesTable digits = table_of("date,a\n20240101,1\n20240102,2\n20240103,3\n");
   EXPECT_EQ(split_rows(digits, {.valid_from = "20240103"}).validation, (RowRange{2, 3}));
   EXPECT_EQ(split_rows(digits, {.valid_from = "2024-01-02"}).validation, (RowRange{1, 3}));
-  expect_in("is no date as in", message_of([&] { split_rows(digits, {.valid_from = "20240199"}); }));
+  expect_in("expected a date as in", message_of([&] { split_rows(digits, {.valid_from = "20240199"}); }));
   const SeriesTable months = table_of("m,a\n2024-01,1\n2024-02,2\n");
   EXPECT_EQ(split_rows(months, {.valid_from = "2024-02"}).validation, (RowRange{1, 2}));
   const SeriesTable offset = table_of("t,a\n2024-01-01 00:00+09:00,1\n2024-01-01 01:00+09:00,2\n");
   EXPECT_EQ(split_rows(offset, {.valid_from = "2024-01-01 01:00+09:00"}).validation, (RowRange{1, 2}));
-  expect_in("is no date as in", message_of([&] { split_rows(offset, {.valid_from = "2024-01-01 00:30Z"}); }));
+  expect_in("expected a date as in", message_of([&] { split_rows(offset, {.valid_from = "2024-01-01 00:30Z"}); }));
 }
 
 // The numbers of windows that the authors of the ETT benchmarks report.

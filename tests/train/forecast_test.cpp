@@ -311,8 +311,8 @@ TEST(Forecast, QuantilesThatMakeNoModelAreRefused) {
     return "";
   };
   EXPECT_NE(message({0.1, 1.5}).find("between 0 and 1"), std::string::npos);
-  EXPECT_NE(message({0.9, 0.1}).find("--quantiles 0.9,0.1: expected each to be larger"), std::string::npos);
-  EXPECT_NE(message({0.1, 0.9}, SeriesLoss::mae).find("leave out --loss or --quantiles"), std::string::npos);
+  EXPECT_NE(message({0.9, 0.1}).find("quantiles is 0.9,0.1: expected each to be larger"), std::string::npos);
+  EXPECT_NE(message({0.1, 0.9}, SeriesLoss::mae).find("leave out `loss` or `quantiles`"), std::string::npos);
   const TemporaryFolder folder;
   SeriesTable table = toy_prices(300);
   table.channels = {"a", "a_q10"};
