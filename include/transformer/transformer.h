@@ -3,6 +3,7 @@
 
 #include "transformer/autograd/autograd.h"    // require_grad, backward, gradient
 #include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
+#include "transformer/core/fast_precision.h"  // fast_precision: bfloat16 or float32
 #include "transformer/core/tensor.h"          // Tensor
 #include "transformer/explain/picture.h"      // pictures of attention
 #include "transformer/explain/plot.h"         // pictures of series

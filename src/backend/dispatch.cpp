@@ -1,5 +1,7 @@
 // The one place that switches over devices.
+#include "backend/cpu/matmul_cache.h"
 #include "backend/kernels.h"
+#include "transformer/core/fast_precision.h"
 
 namespace transformer {
 
@@ -7,6 +9,14 @@ std::shared_ptr<Backend> make_backend(Device device) {
   switch (device.kind) {
     case Device::Kind::cpu: return make_cpu_kernels();
     case Device::Kind::cuda: return make_cuda_kernels(device.index);
+  }
+  fail("Device", "unknown kind of device");
+}
+
+DType fast_precision(Device device) {
+  switch (device.kind) {
+    case Device::Kind::cpu: return processor_multiplies_bfloat16() ? DType::bfloat16 : DType::float32;
+    case Device::Kind::cuda: return DType::bfloat16;
   }
   fail("Device", "unknown kind of device");
 }

@@ -5,6 +5,7 @@
 #include "cli/flags.h"
 #include "cli/stop.h"
 #include "cli/verbs.h"
+#include "transformer/core/fast_precision.h"
 #include "transformer/explain/demo.h"
 
 namespace transformer::cli {
@@ -12,7 +13,8 @@ namespace transformer::cli {
 void add_demo(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("demo", "learn to translate English into Korean in three minutes, without any data");
   auto options = std::make_shared<DemoOptions>();
-  auto compute = std::make_shared<ComputeConfig>(ComputeConfig{.precision = Precision::bfloat16});
+  const bool low = fast_precision(Device::cpu()) == DType::bfloat16;
+  auto compute = std::make_shared<ComputeConfig>(ComputeConfig{.precision = low ? Precision::bfloat16 : Precision::float32});
   add_settings(*verb, *options, *compute);
   verb->callback([=] {
     Context ctx(compute->context(1));

@@ -171,5 +171,20 @@ TEST_F(Command, AFullDiskIsAnError) {
   expect_parts(r.err, {"standard output"});
 }
 
+// Products of bfloat16 are faster where the processor has instructions for them, and slower elsewhere.
+TEST_F(Command, DemoComputesWithWhatIsFast) {
+  const auto precision = [&] {
+    const std::string help = run("demo --help").out;
+    const std::size_t at = help.find("--precision float32|bfloat16=");
+    return at == std::string::npos ? help : help.substr(at + 29, help.find('\n', at) - at - 29);
+  };
+#if defined(__x86_64__)
+  EXPECT_EQ(precision(), __builtin_cpu_supports("avx512bf16") != 0 ? "bfloat16" : "float32");
+#endif
+  ::setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);  // a processor with less
+  EXPECT_EQ(precision(), "float32");
+  ::unsetenv("ONEDNN_MAX_CPU_ISA");
+}
+
 }  // namespace
 }  // namespace transformer::test

@@ -203,4 +203,10 @@ void MatmulCache::run(Context& ctx, const Problem& p, const void* a, const void*
   }
 }
 
+bool processor_multiplies_bfloat16() {
+  const auto has = static_cast<unsigned>(dnnl::get_effective_cpu_isa());  // a bit for each set of instructions
+  constexpr auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (has & wanted) == wanted;
+}
+
 }  // namespace transformer

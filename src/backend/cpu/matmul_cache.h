@@ -32,4 +32,7 @@ class MatmulCache {
   std::unique_ptr<Impl> impl_;
 };
 
+// Has the processor instructions for products of bfloat16? Without them oneDNN imitates them with float32, or has none.
+bool processor_multiplies_bfloat16();
+
 }  // namespace transformer
