@@ -5,8 +5,8 @@
 
 #include "measure.h"
 #include "peers.h"
+#include "transformer/io/prefetch.h"
 #include "transformer/io/safetensors.h"
-#include "transformer/text/prefetch.h"
 #include "transformer/train/schedule.h"
 
 namespace transformer::bench {

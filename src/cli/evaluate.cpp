@@ -12,10 +12,10 @@
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "transformer/generate/translator.h"
+#include "transformer/io/lines.h"
+#include "transformer/io/utf8.h"
 #include "transformer/text/bleu.h"
 #include "transformer/text/chrf.h"
-#include "transformer/text/lines.h"
-#include "transformer/text/utf8.h"
 
 namespace transformer::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "io/read_file.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generator.h"
-#include "transformer/text/chunks.h"
-#include "transformer/text/line_stream.h"
+#include "transformer/io/chunks.h"
+#include "transformer/io/line_stream.h"
 
 namespace transformer::cli {
 namespace {

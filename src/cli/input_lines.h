@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "transformer/text/chunks.h"
-#include "transformer/text/line_stream.h"
+#include "transformer/io/chunks.h"
+#include "transformer/io/line_stream.h"
 
 namespace transformer::cli {
 

@@ -6,10 +6,10 @@
 #include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
+#include "transformer/io/utf8.h"
 #include "transformer/text/documents.h"
 #include "transformer/text/token_row.h"
 #include "transformer/text/tokenizer_pair.h"
-#include "transformer/text/utf8.h"
 #include "transformer/text/vocabulary.h"
 
 namespace transformer::cli {

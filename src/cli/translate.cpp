@@ -5,10 +5,10 @@
 #include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
+#include "io/blank.h"
 #include "io/output_file.h"
-#include "text/blank.h"
 #include "transformer/generate/translator.h"
-#include "transformer/text/line_stream.h"
+#include "transformer/io/line_stream.h"
 
 namespace transformer::cli {
 namespace {

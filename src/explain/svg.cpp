@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "text/unicode.h"
+#include "io/unicode.h"
 
 namespace transformer::svg {
 namespace {

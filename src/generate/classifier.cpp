@@ -8,11 +8,11 @@
 #include "generate/loop.h"
 #include "generate/text_reader.h"
 #include "transformer/core/setting_error.h"
+#include "transformer/io/utf8.h"
 #include "transformer/models/purpose.h"
 #include "transformer/models/text.h"
 #include "transformer/ops/shape.h"
 #include "transformer/text/entities.h"
-#include "transformer/text/utf8.h"
 #include "transformer/text/words.h"
 
 namespace transformer {

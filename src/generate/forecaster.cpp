@@ -10,8 +10,8 @@
 #include "generate/finite.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/io/json.h"
+#include "transformer/io/lines.h"
 #include "transformer/models/lora.h"
-#include "transformer/text/lines.h"
 
 namespace transformer {
 namespace {

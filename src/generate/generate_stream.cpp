@@ -3,7 +3,7 @@
 
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generator.h"
-#include "transformer/text/chunks.h"
+#include "transformer/io/chunks.h"
 
 namespace transformer {
 namespace {

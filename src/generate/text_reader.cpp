@@ -8,10 +8,10 @@
 #include "generate/loop.h"
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
+#include "transformer/io/utf8.h"
 #include "transformer/models/seq2seq.h"
 #include "transformer/models/text.h"
 #include "transformer/text/tokenizer_pair.h"
-#include "transformer/text/utf8.h"
 
 namespace transformer {
 namespace {

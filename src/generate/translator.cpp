@@ -10,8 +10,8 @@
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/generate/text_report.h"
+#include "transformer/io/utf8.h"
 #include "transformer/models/seq2seq.h"
-#include "transformer/text/utf8.h"
 
 namespace transformer {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/characters.h"
+#include "io/characters.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "text/characters.h"
+#include "io/characters.h"
 #include "text/json_parts.h"
 #include "text/token_model.h"
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "io/unicode.h"
 #include "text/score.h"
-#include "text/unicode.h"
 #include "transformer/core/setting_error.h"
 
 namespace transformer {

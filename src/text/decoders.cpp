@@ -1,10 +1,10 @@
 #include "text/decoders.h"
 
+#include "io/characters.h"
 #include "text/aligned_text.h"
 #include "text/byte_alphabet.h"
-#include "text/characters.h"
 #include "text/json_parts.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "text/characters.h"
-#include "text/text_file.h"
+#include "io/characters.h"
+#include "io/text_file.h"
 #include "transformer/core/parallel.h"
-#include "transformer/text/lines.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/lines.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

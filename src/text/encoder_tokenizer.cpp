@@ -4,11 +4,11 @@
 #include <array>
 #include <map>
 
-#include "text/characters.h"
+#include "io/characters.h"
 #include "text/normalizers.h"
 #include "text/tokenizer_parts.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -1,6 +1,6 @@
 #include "text/hangul.h"
 
-#include "text/unicode.h"
+#include "io/unicode.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

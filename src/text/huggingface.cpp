@@ -4,7 +4,7 @@
 #include "text/kinds.h"
 #include "text/languages.h"
 #include "transformer/io/json.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -1,6 +1,6 @@
 #include "text/json_parts.h"
 
-#include "text/characters.h"
+#include "io/characters.h"
 
 namespace transformer {
 

@@ -6,7 +6,7 @@
 
 #include "transformer/io/config.h"
 #include "transformer/io/json.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "io/characters.h"
 #include "io/read_file.h"
-#include "text/characters.h"
 #include "text/kinds.h"
 #include "transformer/io/json.h"
 #include "transformer/text/tokenizer_pair.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "text/characters.h"
+#include "io/characters.h"
 #include "text/normalizers.h"
 #include "transformer/core/error.h"
 

@@ -2,9 +2,9 @@
 
 #include <array>
 
-#include "text/base64.h"
+#include "io/base64.h"
+#include "io/characters.h"
 #include "text/byte_alphabet.h"
-#include "text/characters.h"
 #include "text/json_parts.h"
 
 namespace transformer {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/characters.h"
+#include "io/characters.h"
 #include "text/json_parts.h"
 
 namespace transformer {

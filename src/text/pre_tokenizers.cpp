@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "io/characters.h"
+#include "io/unicode.h"
 #include "text/byte_alphabet.h"
-#include "text/characters.h"
 #include "text/json_parts.h"
-#include "text/unicode.h"
 
 namespace transformer {
 

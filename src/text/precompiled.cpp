@@ -6,10 +6,10 @@
 #include <cstring>
 #include <optional>
 
-#include "text/characters.h"
+#include "io/characters.h"
 #include "text/normalizers.h"
 #include "transformer/core/error.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "text/characters.h"
+#include "io/characters.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

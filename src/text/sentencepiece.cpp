@@ -11,7 +11,7 @@
 #include "text/kinds.h"
 #include "transformer/core/random.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

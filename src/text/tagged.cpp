@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <charconv>
 
-#include "text/blank.h"
+#include "io/blank.h"
 #include "transformer/io/config.h"
 #include "transformer/io/json.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

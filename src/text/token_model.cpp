@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "io/characters.h"
 #include "text/byte_trie.h"
-#include "text/characters.h"
 #include "text/json_parts.h"
 
 namespace transformer {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "text/post_processors.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -1,6 +1,6 @@
 #include "text/tokenizer_parts.h"
 
-#include "text/characters.h"
+#include "io/characters.h"
 
 namespace transformer {
 

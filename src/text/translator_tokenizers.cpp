@@ -1,5 +1,5 @@
 // Vocabularies of translators that are trained here, in the layouts that other tools open.
-#include "text/base64.h"
+#include "io/base64.h"
 #include "text/habits.h"
 #include "text/kinds.h"
 #include "text/tokenizer_parts.h"

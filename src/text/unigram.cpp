@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "io/characters.h"
 #include "text/byte_trie.h"
-#include "text/characters.h"
 #include "text/json_parts.h"
 #include "text/token_model.h"
 

@@ -4,11 +4,11 @@
 #include <memory>
 #include <set>
 
+#include "io/characters.h"
 #include "text/byte_alphabet.h"
-#include "text/characters.h"
 #include "text/tokenizer_parts.h"
 #include "transformer/core/error.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

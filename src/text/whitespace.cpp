@@ -5,7 +5,7 @@
 #include "text/kinds.h"
 #include "text/word_map.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -1,6 +1,6 @@
 #include "transformer/text/words.h"
 
-#include "text/characters.h"
+#include "io/characters.h"
 
 namespace transformer {
 

@@ -10,16 +10,16 @@
 #include "core/hash.h"
 #include "generate/loop.h"
 #include "generate/text_reader.h"
-#include "text/blank.h"
+#include "io/blank.h"
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/labelled_rows.h"
 #include "transformer/core/setting_error.h"
+#include "transformer/io/chunks.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/reduce.h"
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
-#include "transformer/text/chunks.h"
 #include "transformer/text/plan.h"
 
 namespace transformer {

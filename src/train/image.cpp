@@ -12,11 +12,11 @@
 #include "transformer/core/setting_error.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/io/json.h"
+#include "transformer/io/prefetch.h"
 #include "transformer/models/purpose.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/shape.h"
-#include "transformer/text/prefetch.h"
 
 namespace transformer {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include "text/characters.h"
+#include "io/characters.h"
 #include "transformer/autograd/autograd.h"
 
 namespace transformer {

@@ -8,16 +8,16 @@
 #include "core/hash.h"
 #include "generate/loop.h"
 #include "generate/text_reader.h"
-#include "text/blank.h"
-#include "text/characters.h"
+#include "io/blank.h"
+#include "io/characters.h"
 #include "train/batch_size.h"
 #include "transformer/core/setting_error.h"
+#include "transformer/io/chunks.h"
+#include "transformer/io/utf8.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/embedding.h"
 #include "transformer/ops/shape.h"
-#include "transformer/text/chunks.h"
 #include "transformer/text/plan.h"
-#include "transformer/text/utf8.h"
 
 namespace transformer {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "io/columns.h"
-#include "text/unicode.h"
+#include "io/unicode.h"
 
 namespace transformer {
 namespace {

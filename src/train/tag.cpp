@@ -11,11 +11,11 @@
 #include "train/encoder_batch.h"
 #include "train/head_labels.h"
 #include "transformer/core/setting_error.h"
+#include "transformer/io/chunks.h"
+#include "transformer/io/utf8.h"
 #include "transformer/ops/shape.h"
-#include "transformer/text/chunks.h"
 #include "transformer/text/entities.h"
 #include "transformer/text/plan.h"
-#include "transformer/text/utf8.h"
 #include "transformer/text/words.h"
 
 namespace transformer {

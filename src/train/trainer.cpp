@@ -11,9 +11,9 @@
 #include "train/position.h"
 #include "train/weights.h"
 #include "transformer/core/setting_error.h"
+#include "transformer/io/prefetch.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/ops/copy.h"
-#include "transformer/text/prefetch.h"
 #include "transformer/train/metrics_log.h"
 #include "transformer/train/progress.h"
 

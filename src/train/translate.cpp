@@ -3,9 +3,9 @@
 #include <cmath>
 #include <utility>
 
-#include "text/blank.h"
-#include "train/batch_size.h"
+#include "io/blank.h"
 #include "text/kinds.h"
+#include "train/batch_size.h"
 #include "train/probability.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer::test {
 

@@ -8,7 +8,7 @@
 #include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_tokenizer.h"
-#include "transformer/text/chunks.h"
+#include "transformer/io/chunks.h"
 
 namespace transformer::test {
 namespace {

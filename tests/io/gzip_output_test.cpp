@@ -4,7 +4,7 @@
 #include "io/output_file.h"
 #include "io/read_file.h"
 #include "support/temporary_folder.h"
-#include "transformer/text/lines.h"
+#include "transformer/io/lines.h"
 
 namespace transformer::test {
 namespace {

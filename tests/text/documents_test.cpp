@@ -2,7 +2,7 @@
 
 #include "support/op_check.h"
 #include "text/files.h"
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 namespace transformer::test {
 namespace {

@@ -16,7 +16,7 @@
 #include "support/golden.h"
 #include "support/paths.h"
 #include "transformer/core/error.h"
-#include "transformer/text/lines.h"
+#include "transformer/io/lines.h"
 
 namespace transformer::test {
 

@@ -6,8 +6,8 @@
 #include "text/files.h"
 #include "transformer/core/random.h"
 #include "transformer/io/json.h"
+#include "transformer/io/utf8.h"
 #include "transformer/text/tokenizer_pair.h"
-#include "transformer/text/utf8.h"
 
 namespace transformer {
 namespace {

@@ -6,8 +6,8 @@
 #include "support/op_check.h"
 #include "text/files.h"
 #include "transformer/io/json.h"
+#include "transformer/io/utf8.h"
 #include "transformer/text/tokenizer_pair.h"
-#include "transformer/text/utf8.h"
 
 namespace transformer {
 namespace {

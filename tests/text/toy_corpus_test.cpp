@@ -13,9 +13,9 @@
 #include <unordered_set>
 #include <vector>
 
+#include "io/unicode.h"
 #include "support/op_check.h"
 #include "text/toy_grammar.h"
-#include "text/unicode.h"
 
 namespace transformer::test {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // Records of delimited text, as spreadsheets, pandas and Python's csv write them: CSV, TSV and their like.
 //
-//   LineReader file("train.csv");                                       // text/lines.h
+//   LineReader file("train.csv");                                       // io/lines.h
 //   DelimitedReader rows([&](std::string& line) { return file.next(line); }, "train.csv");
 //   for (std::vector<std::string> cells; rows.next(cells);) use(cells, rows.line());
 //

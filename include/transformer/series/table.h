@@ -1,7 +1,7 @@
 #pragma once
 // A table of numbers over time, from CSV (io/delimited.h): a row of names, a date column, any number of numeric channels.
 //
-//   LineReader file("ETTh1.csv");                                       // text/lines.h; read_csv of generate/forecaster.h does this
+//   LineReader file("ETTh1.csv");                                       // io/lines.h; read_csv of generate/forecaster.h does this
 //   SeriesTable table = read_table([&](std::string& line) { return file.next(line); }, "ETTh1.csv");
 //   table.channels;                                                     // {"HUFL", …, "OT"}
 //   table.at(0, 6);                                                     // OT in the first row

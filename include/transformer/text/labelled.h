@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "transformer/io/delimited.h"
-#include "transformer/text/lines.h"
+#include "transformer/io/lines.h"
 
 namespace transformer {
 

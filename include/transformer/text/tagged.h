@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "transformer/text/lines.h"
+#include "transformer/io/lines.h"
 
 namespace transformer {
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "transformer/io/config.h"
-#include "transformer/text/lines.h"
+#include "transformer/io/lines.h"
 
 namespace transformer {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "io/unicode.h"
 #include "text/jinja/machine.h"
-#include "text/unicode.h"
 
 namespace transformer::jinja {
 namespace {

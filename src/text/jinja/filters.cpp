@@ -4,9 +4,9 @@
 #include <cmath>
 #include <map>
 
+#include "io/unicode.h"
 #include "text/jinja/machine.h"
 #include "text/jinja/sequence_filters.h"
-#include "text/unicode.h"
 
 namespace transformer::jinja {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cctype>
 
-#include "text/unicode.h"
+#include "io/unicode.h"
 #include "transformer/core/error.h"
 
 namespace transformer::jinja {

@@ -1,6 +1,6 @@
 #include "text/jinja/machine.h"
 
-#include "text/unicode.h"
+#include "io/unicode.h"
 
 namespace transformer::jinja {
 

@@ -6,8 +6,8 @@
 
 #include <map>
 
+#include "io/unicode.h"
 #include "text/jinja/machine.h"
-#include "text/unicode.h"
 
 namespace transformer::jinja {
 namespace {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "io/unicode.h"
 #include "text/jinja/value.h"
-#include "text/unicode.h"
 #include "transformer/core/error.h"
 
 namespace transformer::jinja {

@@ -1,10 +1,10 @@
-#include "text/text_file.h"
+#include "io/text_file.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "text/characters.h"
+#include "io/characters.h"
 
 namespace transformer {
 

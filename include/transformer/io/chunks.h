@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "transformer/text/lines.h"
+#include "transformer/io/lines.h"
 
 namespace transformer {
 

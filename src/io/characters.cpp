@@ -1,4 +1,4 @@
-#include "text/characters.h"
+#include "io/characters.h"
 
 #include <unicode/uchar.h>
 #include <unicode/utf8.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "text/unicode.h"
+#include "io/unicode.h"
 
 namespace transformer {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/unicode.h"
+#include "io/unicode.h"
 
 #include <unicode/locid.h>
 #include <unicode/uchar.h>

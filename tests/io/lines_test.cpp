@@ -1,4 +1,4 @@
-#include "transformer/text/lines.h"
+#include "transformer/io/lines.h"
 
 #include "support/op_check.h"
 #include "text/files.h"

@@ -1,10 +1,10 @@
-#include "transformer/text/lines.h"
+#include "transformer/io/lines.h"
 
 #include <algorithm>
 #include <cstring>
 #include <optional>
 
-#include "text/text_file.h"
+#include "io/text_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

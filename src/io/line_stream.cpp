@@ -1,4 +1,4 @@
-#include "transformer/text/line_stream.h"
+#include "transformer/io/line_stream.h"
 
 #include <poll.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "transformer/text/utf8.h"
+#include "transformer/io/utf8.h"
 
 #include <gtest/gtest.h>
 

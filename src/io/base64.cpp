@@ -1,4 +1,4 @@
-#include "text/base64.h"
+#include "io/base64.h"
 
 #include <cstdint>
 

@@ -1,4 +1,4 @@
-#include "transformer/text/line_stream.h"
+#include "transformer/io/line_stream.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "transformer/text/chunks.h"
+#include "transformer/io/chunks.h"
 
 namespace transformer {
 

@@ -1,4 +1,4 @@
-#include "transformer/text/prefetch.h"
+#include "transformer/io/prefetch.h"
 
 #include <gtest/gtest.h>
 
