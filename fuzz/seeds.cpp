@@ -15,7 +15,7 @@
 #include "transformer/io/json.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/text/token_row.h"
-#include "transformer/text/vocabulary.h"
+#include "transformer/tokenizers/vocabulary.h"
 
 namespace transformer::fuzz {
 namespace {

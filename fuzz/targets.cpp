@@ -24,9 +24,9 @@
 #include "transformer/text/labelled.h"
 #include "transformer/text/tagged.h"
 #include "transformer/text/token_row.h"
-#include "transformer/text/tokenizer_pair.h"
-#include "transformer/text/vocabulary.h"
 #include "transformer/text/words.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
+#include "transformer/tokenizers/vocabulary.h"
 #include "transformer/vision/dataset.h"
 #include "transformer/vision/processor.h"
 

@@ -50,26 +50,26 @@
 #include "transformer/text/bleu.h"           // BLEU as sacreBLEU computes it
 #include "transformer/text/chat_template.h"  // a conversation as a chat model reads it
 #include "transformer/text/chrf.h"
-#include "transformer/text/documents.h"          // text files as documents
-#include "transformer/text/encoder_tokenizer.h"  // vocabularies for encoders
-#include "transformer/text/labelled.h"           // texts and their classes
-#include "transformer/text/tagged.h"             // texts and the tags of their words
-#include "transformer/text/token_row.h"          // long rows of tokens, in memory or in mapped files
-#include "transformer/text/tokenizer.h"          // text to tokens and back
-#include "transformer/text/vocabulary.h"         // vocabularies for language models
-#include "transformer/train/classify.h"          // training a classifier of texts
-#include "transformer/train/forecast.h"          // training a model that forecasts a series
-#include "transformer/train/image.h"             // training a classifier of images
-#include "transformer/train/language.h"          // training a language model
-#include "transformer/train/metrics_log.h"       // metrics.jsonl, metrics.csv, TensorBoard
-#include "transformer/train/mlm.h"               // training a masked language model
-#include "transformer/train/model_task.h"        // a task that trains one of the models
-#include "transformer/train/optimizer.h"         // Adam, AdamW, clipping
-#include "transformer/train/progress.h"          // the live line
-#include "transformer/train/schedule.h"          // learning rates
-#include "transformer/train/tag.h"               // training a tagger of words
-#include "transformer/train/trainer.h"           // Trainer: one loop for every Task
-#include "transformer/train/translate.h"         // training a translator from parallel text
-#include "transformer/vision/augment.h"          // changes of training images
-#include "transformer/vision/dataset.h"          // labelled images: folders by class, IDX, CIFAR
-#include "transformer/vision/processor.h"        // images: files, resizing, preprocessor_config.json
+#include "transformer/text/documents.h"                // text files as documents
+#include "transformer/text/labelled.h"                 // texts and their classes
+#include "transformer/text/tagged.h"                   // texts and the tags of their words
+#include "transformer/text/token_row.h"                // long rows of tokens, in memory or in mapped files
+#include "transformer/tokenizers/encoder_tokenizer.h"  // vocabularies for encoders
+#include "transformer/tokenizers/tokenizer.h"          // text to tokens and back
+#include "transformer/tokenizers/vocabulary.h"         // vocabularies for language models
+#include "transformer/train/classify.h"                // training a classifier of texts
+#include "transformer/train/forecast.h"                // training a model that forecasts a series
+#include "transformer/train/image.h"                   // training a classifier of images
+#include "transformer/train/language.h"                // training a language model
+#include "transformer/train/metrics_log.h"             // metrics.jsonl, metrics.csv, TensorBoard
+#include "transformer/train/mlm.h"                     // training a masked language model
+#include "transformer/train/model_task.h"              // a task that trains one of the models
+#include "transformer/train/optimizer.h"               // Adam, AdamW, clipping
+#include "transformer/train/progress.h"                // the live line
+#include "transformer/train/schedule.h"                // learning rates
+#include "transformer/train/tag.h"                     // training a tagger of words
+#include "transformer/train/trainer.h"                 // Trainer: one loop for every Task
+#include "transformer/train/translate.h"               // training a translator from parallel text
+#include "transformer/vision/augment.h"                // changes of training images
+#include "transformer/vision/dataset.h"                // labelled images: folders by class, IDX, CIFAR
+#include "transformer/vision/processor.h"              // images: files, resizing, preprocessor_config.json

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "transformer/text/vocabulary.h"
+#include "transformer/tokenizers/vocabulary.h"
 #include "transformer/train/language.h"
 
 namespace transformer::cli {

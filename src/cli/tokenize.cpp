@@ -9,8 +9,8 @@
 #include "transformer/io/utf8.h"
 #include "transformer/text/documents.h"
 #include "transformer/text/token_row.h"
-#include "transformer/text/tokenizer_pair.h"
-#include "transformer/text/vocabulary.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
+#include "transformer/tokenizers/vocabulary.h"
 
 namespace transformer::cli {
 namespace {

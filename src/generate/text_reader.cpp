@@ -11,7 +11,7 @@
 #include "transformer/io/utf8.h"
 #include "transformer/models/seq2seq.h"
 #include "transformer/models/text.h"
-#include "transformer/text/tokenizer_pair.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {
 namespace {

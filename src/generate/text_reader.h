@@ -8,7 +8,7 @@
 #include "transformer/core/context.h"
 #include "transformer/generate/text_report.h"
 #include "transformer/models/model.h"
-#include "transformer/text/tokenizer.h"
+#include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer {
 

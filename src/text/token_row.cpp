@@ -7,7 +7,7 @@
 #include "core/hash.h"
 #include "io/atomic_file.h"
 #include "io/mapping.h"
-#include "transformer/text/tokenizer_pair.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {
 namespace {

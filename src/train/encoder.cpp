@@ -6,7 +6,7 @@
 #include "nn/check_sizes.h"
 #include "train/probability.h"
 #include "transformer/io/json.h"
-#include "transformer/text/tokenizer_pair.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {
 namespace {

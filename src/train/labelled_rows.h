@@ -1,7 +1,7 @@
 #pragma once
 // A file of texts and their labels, as it was read: what the labels are, and all of it as tokens.
 
-#include "transformer/text/tokenizer.h"
+#include "transformer/tokenizers/tokenizer.h"
 #include "transformer/train/classify.h"
 
 namespace transformer {

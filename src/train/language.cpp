@@ -10,8 +10,8 @@
 #include "transformer/core/shuffle.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/json.h"
-#include "transformer/text/tokenizer_pair.h"
-#include "transformer/text/vocabulary.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
+#include "transformer/tokenizers/vocabulary.h"
 
 namespace transformer {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "io/blank.h"
-#include "text/kinds.h"
+#include "tokenizers/kinds.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
 #include "transformer/core/setting_error.h"

@@ -1,7 +1,7 @@
 // `transformer train lm` as its user meets it: from text to a model that generates and is measured; given nonsense.
 #include "cli/training.h"
 #include "transformer/io/json.h"
-#include "transformer/text/tokenizer.h"
+#include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer::test {
 namespace {

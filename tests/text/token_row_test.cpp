@@ -2,7 +2,7 @@
 
 #include "support/op_check.h"
 #include "text/files.h"
-#include "transformer/text/vocabulary.h"
+#include "transformer/tokenizers/vocabulary.h"
 
 namespace transformer::test {
 namespace {

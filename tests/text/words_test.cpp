@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "text/files.h"
-#include "transformer/text/encoder_tokenizer.h"
 #include "transformer/text/entities.h"
+#include "transformer/tokenizers/encoder_tokenizer.h"
 
 namespace transformer {
 namespace {

@@ -16,7 +16,7 @@
 
 #include "transformer/generate/text_report.h"
 #include "transformer/models/model.h"
-#include "transformer/text/tokenizer.h"
+#include "transformer/tokenizers/tokenizer.h"
 #include "transformer/vision/processor.h"
 
 namespace transformer {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "transformer/models/transformer.h"
-#include "transformer/text/tokenizer.h"
+#include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer {
 

@@ -15,7 +15,7 @@
 #include "transformer/generate/text_report.h"
 #include "transformer/io/config.h"
 #include "transformer/models/model.h"
-#include "transformer/text/tokenizer.h"
+#include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer {
 

@@ -18,7 +18,7 @@
 #include "transformer/generate/generate.h"
 #include "transformer/models/model.h"
 #include "transformer/text/chat_template.h"
-#include "transformer/text/tokenizer_pair.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "transformer/text/tokenizer.h"
+#include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer {
 

@@ -10,7 +10,7 @@
 #include <iosfwd>
 
 #include "transformer/generate/search.h"
-#include "transformer/text/tokenizer_pair.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {
 

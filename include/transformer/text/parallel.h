@@ -14,7 +14,7 @@
 
 #include "transformer/io/delimited.h"
 #include "transformer/text/token_lists.h"
-#include "transformer/text/tokenizer_pair.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {
 

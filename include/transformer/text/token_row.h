@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "transformer/text/tokenizer.h"
+#include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer {
 

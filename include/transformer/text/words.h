@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "transformer/text/tokenizer.h"
+#include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer {
 

@@ -8,7 +8,7 @@
 #include "transformer/generate/text_report.h"
 #include "transformer/io/config.h"
 #include "transformer/models/text.h"
-#include "transformer/text/encoder_tokenizer.h"
+#include "transformer/tokenizers/encoder_tokenizer.h"
 #include "transformer/train/model_task.h"
 
 namespace transformer {

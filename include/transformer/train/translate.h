@@ -22,7 +22,7 @@
 #include "transformer/models/transformer.h"
 #include "transformer/text/bleu.h"
 #include "transformer/text/parallel.h"
-#include "transformer/text/tokenizer_pair.h"
+#include "transformer/tokenizers/tokenizer_pair.h"
 #include "transformer/train/model_task.h"
 
 namespace transformer {
