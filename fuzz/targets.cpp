@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "seeds.h"
+#include "transformer/chat/chat_template.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/io/checkpoint.h"
 #include "transformer/io/delimited.h"
@@ -19,7 +20,6 @@
 #include "transformer/models/lora.h"
 #include "transformer/models/model.h"
 #include "transformer/series/table.h"
-#include "transformer/text/chat_template.h"
 #include "transformer/text/entities.h"
 #include "transformer/text/labelled.h"
 #include "transformer/text/tagged.h"

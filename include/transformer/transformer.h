@@ -2,6 +2,7 @@
 // Everything a program needs to build, run and train a Transformer.
 
 #include "transformer/autograd/autograd.h"    // require_grad, backward, gradient
+#include "transformer/chat/chat_template.h"   // a conversation as a chat model reads it
 #include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
 #include "transformer/core/fast_precision.h"  // fast_precision: bfloat16 or float32
 #include "transformer/core/tensor.h"          // Tensor
@@ -45,10 +46,9 @@
 #include "transformer/ops/rope.h"
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
-#include "transformer/series/toy_prices.h"   // a made series
-#include "transformer/series/windows.h"      // series: tables from CSV, parts by time, windows
-#include "transformer/text/bleu.h"           // BLEU as sacreBLEU computes it
-#include "transformer/text/chat_template.h"  // a conversation as a chat model reads it
+#include "transformer/series/toy_prices.h"  // a made series
+#include "transformer/series/windows.h"     // series: tables from CSV, parts by time, windows
+#include "transformer/text/bleu.h"          // BLEU as sacreBLEU computes it
 #include "transformer/text/chrf.h"
 #include "transformer/text/documents.h"                // text files as documents
 #include "transformer/text/labelled.h"                 // texts and their classes

@@ -15,9 +15,9 @@
 
 #include <iosfwd>
 
+#include "transformer/chat/chat_template.h"
 #include "transformer/generate/generate.h"
 #include "transformer/models/model.h"
-#include "transformer/text/chat_template.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {

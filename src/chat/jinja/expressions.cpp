@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "text/jinja/parser.h"
+#include "chat/jinja/parser.h"
 
 namespace transformer::jinja {
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "chat/jinja/value.h"
 #include "io/unicode.h"
-#include "text/jinja/value.h"
 #include "transformer/core/error.h"
 
 namespace transformer::jinja {

@@ -1,4 +1,4 @@
-#include "text/jinja/lexer.h"
+#include "chat/jinja/lexer.h"
 
 #include <algorithm>
 #include <array>

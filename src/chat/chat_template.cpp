@@ -1,9 +1,9 @@
-#include "transformer/text/chat_template.h"
+#include "transformer/chat/chat_template.h"
 
 #include <array>
 
+#include "chat/jinja/machine.h"
 #include "io/read_file.h"
-#include "text/jinja/machine.h"
 #include "transformer/core/error.h"
 #include "transformer/io/json.h"
 

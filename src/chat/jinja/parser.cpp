@@ -1,4 +1,4 @@
-#include "text/jinja/parser.h"
+#include "chat/jinja/parser.h"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "text/jinja/machine.h"
+#include "chat/jinja/machine.h"
 
 namespace transformer::jinja {
 

@@ -1,4 +1,4 @@
-#include "text/jinja/value.h"
+#include "chat/jinja/value.h"
 
 #include <algorithm>
 #include <limits>

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <map>
 
+#include "chat/jinja/machine.h"
+#include "chat/jinja/sequence_filters.h"
 #include "io/unicode.h"
-#include "text/jinja/machine.h"
-#include "text/jinja/sequence_filters.h"
 
 namespace transformer::jinja {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <initializer_list>
 
-#include "text/jinja/lexer.h"
-#include "text/jinja/syntax.h"
+#include "chat/jinja/lexer.h"
+#include "chat/jinja/syntax.h"
 #include "transformer/core/error.h"
 
 namespace transformer::jinja {

@@ -6,8 +6,8 @@
 
 #include <map>
 
+#include "chat/jinja/machine.h"
 #include "io/unicode.h"
-#include "text/jinja/machine.h"
 
 namespace transformer::jinja {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/jinja/sequence_filters.h"
+#include "chat/jinja/sequence_filters.h"
 
 namespace transformer::jinja {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "text/jinja/machine.h"
+#include "chat/jinja/machine.h"
 
 namespace transformer::jinja {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/jinja/machine.h"
+#include "chat/jinja/machine.h"
 
 #include "io/unicode.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "text/jinja/value.h"
+#include "chat/jinja/value.h"
 
 namespace transformer::jinja {
 

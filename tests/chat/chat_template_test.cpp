@@ -1,4 +1,4 @@
-#include "transformer/text/chat_template.h"
+#include "transformer/chat/chat_template.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <ctime>
 #include <initializer_list>
 
-#include "text/jinja/syntax.h"
+#include "chat/jinja/syntax.h"
 #include "transformer/core/error.h"
 
 namespace transformer::jinja {

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "chat/jinja/machine.h"
 #include "io/unicode.h"
-#include "text/jinja/machine.h"
 
 namespace transformer::jinja {
 namespace {
