@@ -9,13 +9,7 @@
 #include "transformer/explain/picture.h"      // pictures of attention
 #include "transformer/explain/plot.h"         // pictures of series
 #include "transformer/explain/rollout.h"      // where in an image an answer comes from
-#include "transformer/generate/classifier.h"  // labels of texts and images
-#include "transformer/generate/embedder.h"    // vectors of texts
-#include "transformer/generate/forecaster.h"  // what comes next in a series
 #include "transformer/generate/generate.h"    // generate: text that goes on from prompts, drawn or searched
-#include "transformer/generate/generator.h"   // a model's folder that generates text, whatever its family
-#include "transformer/generate/load.h"        // load<Generator>(ctx, folder): a folder for what it is used for
-#include "transformer/generate/translator.h"  // Translator, search: greedy and beam search
 #include "transformer/io/npy.h"               // files for NumPy
 #include "transformer/io/toml.h"              // configuration files that people write
 #include "transformer/models/classic.h"       // a model's folder: load_transformer, save_transformer
@@ -46,9 +40,15 @@
 #include "transformer/ops/rope.h"
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
-#include "transformer/series/toy_prices.h"  // a made series
-#include "transformer/series/windows.h"     // series: tables from CSV, parts by time, windows
-#include "transformer/text/bleu.h"          // BLEU as sacreBLEU computes it
+#include "transformer/predict/classifier.h"  // labels of texts and images
+#include "transformer/predict/embedder.h"    // vectors of texts
+#include "transformer/predict/forecaster.h"  // what comes next in a series
+#include "transformer/predict/generator.h"   // a model's folder that generates text, whatever its family
+#include "transformer/predict/load.h"        // load<Generator>(ctx, folder): a folder for what it is used for
+#include "transformer/predict/translator.h"  // Translator, search: greedy and beam search
+#include "transformer/series/toy_prices.h"   // a made series
+#include "transformer/series/windows.h"      // series: tables from CSV, parts by time, windows
+#include "transformer/text/bleu.h"           // BLEU as sacreBLEU computes it
 #include "transformer/text/chrf.h"
 #include "transformer/text/documents.h"                // text files as documents
 #include "transformer/text/labelled.h"                 // texts and their classes

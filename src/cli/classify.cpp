@@ -10,8 +10,8 @@
 #include "cli/input_lines.h"
 #include "cli/verbs.h"
 #include "transformer/core/error.h"
-#include "transformer/generate/classifier.h"
 #include "transformer/io/delimited.h"
+#include "transformer/predict/classifier.h"
 #include "transformer/text/entities.h"
 
 namespace transformer::cli {

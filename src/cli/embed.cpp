@@ -9,9 +9,9 @@
 #include "cli/flags.h"
 #include "cli/input_lines.h"
 #include "cli/verbs.h"
-#include "transformer/generate/embedder.h"
 #include "transformer/io/npy.h"
 #include "transformer/io/safetensors.h"
+#include "transformer/predict/embedder.h"
 
 namespace transformer::cli {
 namespace {

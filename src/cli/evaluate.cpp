@@ -11,9 +11,9 @@
 #include "cli/evaluate_text.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
-#include "transformer/generate/translator.h"
 #include "transformer/io/lines.h"
 #include "transformer/io/utf8.h"
+#include "transformer/predict/translator.h"
 #include "transformer/text/bleu.h"
 #include "transformer/text/chrf.h"
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "cli/left_out.h"
-#include "transformer/generate/classifier.h"
+#include "transformer/predict/classifier.h"
 #include "transformer/train/image.h"
 
 namespace transformer::cli {

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "transformer/generate/forecaster.h"
+#include "transformer/predict/forecaster.h"
 
 namespace transformer::cli {
 

@@ -7,7 +7,7 @@
 #include "cli/verbs.h"
 #include "io/atomic_file.h"
 #include "transformer/explain/rollout.h"
-#include "transformer/generate/classifier.h"
+#include "transformer/predict/classifier.h"
 
 namespace transformer::cli {
 namespace {
@@ -19,7 +19,7 @@ struct ExplainConfig {
     field("adapter", self.adapter, adapter_help);
     field("image", self.image, "a PNG or JPEG file, for models of images: attention roll-out");
     field("out", self.out, "where the picture is written: a name that ends in .svg or .png");
-    }
+  }
 };
 
 void explain(const ExplainConfig& config, const ComputeConfig& compute) {

@@ -8,7 +8,7 @@
 #include "cli/verbs.h"
 #include "io/output_file.h"
 #include "transformer/explain/plot.h"
-#include "transformer/generate/forecaster.h"
+#include "transformer/predict/forecaster.h"
 
 namespace transformer::cli {
 namespace {

@@ -10,9 +10,9 @@
 #include "cli/verbs.h"
 #include "io/read_file.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/generate/generator.h"
 #include "transformer/io/chunks.h"
 #include "transformer/io/line_stream.h"
+#include "transformer/predict/generator.h"
 
 namespace transformer::cli {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "cli/train.h"
+#include "transformer/predict/scores.h"
 #include "transformer/train/encoder.h"
-#include "transformer/train/scores.h"
 
 namespace transformer::cli {
 

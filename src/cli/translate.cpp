@@ -7,8 +7,8 @@
 #include "cli/verbs.h"
 #include "io/blank.h"
 #include "io/output_file.h"
-#include "transformer/generate/translator.h"
 #include "transformer/io/line_stream.h"
+#include "transformer/predict/translator.h"
 
 namespace transformer::cli {
 namespace {

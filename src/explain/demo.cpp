@@ -2,7 +2,7 @@
 
 #include "io/atomic_file.h"
 #include "transformer/explain/picture.h"
-#include "transformer/generate/translator.h"
+#include "transformer/predict/translator.h"
 #include "transformer/text/bleu.h"
 #include "transformer/text/toy_corpus.h"
 #include "transformer/train/trainer.h"

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "series/date_column.h"
+#include "transformer/io/lines.h"
 
 namespace transformer {
 namespace {
@@ -328,6 +329,12 @@ SeriesTable read_table(const std::function<bool(std::string& line)>& lines, cons
       for (std::int64_t c = 0; c < std::ssize(table.channels); ++c) interpolate(table, c);
   }
   return table;
+}
+
+SeriesTable read_csv(const std::string& path, const TableOptions& options) {
+  constexpr std::size_t longest_line = std::size_t{1} << 24;
+  LineReader file(path, longest_line);
+  return read_table([&](std::string& line) { return file.next(line); }, path == "-" ? "standard input" : path, options);
 }
 
 int decimals_for(std::span<const double> values) {

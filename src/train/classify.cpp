@@ -9,8 +9,8 @@
 
 #include "core/hash.h"
 #include "generate/loop.h"
-#include "generate/text_reader.h"
 #include "io/blank.h"
+#include "predict/text_reader.h"
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/labelled_rows.h"

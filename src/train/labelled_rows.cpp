@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "generate/text_reader.h"
+#include "predict/text_reader.h"
 #include "train/head_labels.h"
 
 namespace transformer {

@@ -7,9 +7,9 @@
 
 #include "core/hash.h"
 #include "generate/loop.h"
-#include "generate/text_reader.h"
 #include "io/blank.h"
 #include "io/characters.h"
+#include "predict/text_reader.h"
 #include "train/batch_size.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/io/chunks.h"

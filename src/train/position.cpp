@@ -54,12 +54,6 @@ std::vector<std::string> differences(const json& before, const json& now) {
   return out;
 }
 
-std::string describe(const Metrics& metrics) {
-  std::string text;
-  for (const auto& [name, value] : metrics) text += fmt::format("{}{} {:.4g}", text.empty() ? "" : ", ", name, value);
-  return text;
-}
-
 void write_run(const std::filesystem::path& file, const SavedRun& run) {
   const Position& p = run.position;
   write_json(file,

@@ -6,7 +6,7 @@
 
 #include "core/hash.h"
 #include "generate/loop.h"
-#include "generate/text_reader.h"
+#include "predict/text_reader.h"
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/head_labels.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "transformer/train/confusion.h"
+#include "transformer/predict/confusion.h"
 
 namespace transformer::test {
 namespace {

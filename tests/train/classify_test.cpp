@@ -5,8 +5,8 @@
 
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
-#include "transformer/generate/classifier.h"
 #include "transformer/io/json.h"
+#include "transformer/predict/classifier.h"
 #include "transformer/train/mlm.h"
 #include "transformer/train/trainer.h"
 

@@ -5,7 +5,7 @@
 
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
-#include "transformer/generate/classifier.h"
+#include "transformer/predict/classifier.h"
 #include "transformer/train/classify.h"
 #include "transformer/train/trainer.h"
 

@@ -8,8 +8,8 @@
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_tokenizer.h"
-#include "transformer/generate/translator.h"
 #include "transformer/io/json.h"
+#include "transformer/predict/translator.h"
 #include "transformer/text/toy_corpus.h"
 #include "transformer/train/trainer.h"
 

@@ -1,10 +1,9 @@
 #pragma once
 // A table of numbers over time, from CSV (io/delimited.h): a row of names, a date column, any number of numeric channels.
 //
-//   LineReader file("ETTh1.csv");                                       // io/lines.h; read_csv of generate/forecaster.h does this
-//   SeriesTable table = read_table([&](std::string& line) { return file.next(line); }, "ETTh1.csv");
-//   table.channels;                                                     // {"HUFL", …, "OT"}
-//   table.at(0, 6);                                                     // OT in the first row
+//   SeriesTable table = read_csv("ETTh1.csv");
+//   table.channels;                              // {"HUFL", …, "OT"}
+//   table.at(0, 6);                              // OT in the first row
 
 #include <cstdint>
 #include <functional>
@@ -79,6 +78,9 @@ std::vector<std::string> split_names(const std::string& text);
 
 // Reads lines until there are no more; `name` stands in errors, which say the row, the column and the text of what cannot be read.
 SeriesTable read_table(const std::function<bool(std::string& line)>& lines, const std::string& name, const TableOptions& options = {});
+
+// A CSV file, plain or gzip; "-" is standard input.
+SeriesTable read_csv(const std::string& path, const TableOptions& options = {});
 
 // How many decimals show six digits of what these values differ by; -1: they are too small or too large to be written out.
 int decimals_for(std::span<const double> values);

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
+#include "transformer/predict/scores.h"
 #include "transformer/text/labelled.h"
 #include "transformer/text/token_lists.h"
 #include "transformer/train/encoder.h"
-#include "transformer/train/scores.h"
 
 namespace transformer {
 

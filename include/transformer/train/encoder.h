@@ -5,9 +5,9 @@
 #include <optional>
 #include <string>
 
-#include "transformer/generate/text_report.h"
 #include "transformer/io/config.h"
 #include "transformer/models/text.h"
+#include "transformer/predict/text_report.h"
 #include "transformer/tokenizers/encoder_tokenizer.h"
 #include "transformer/train/model_task.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "transformer/generate/forecaster.h"
+#include "transformer/predict/forecaster.h"
 #include "transformer/train/model_task.h"
 
 namespace transformer {

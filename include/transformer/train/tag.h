@@ -13,10 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "transformer/predict/scores.h"
 #include "transformer/text/tagged.h"
 #include "transformer/text/token_lists.h"
 #include "transformer/train/encoder.h"
-#include "transformer/train/scores.h"
 
 namespace transformer {
 

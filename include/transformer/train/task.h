@@ -11,12 +11,9 @@
 #include <vector>
 
 #include "transformer/nn/parameter.h"
+#include "transformer/predict/metrics.h"
 
 namespace transformer {
-
-using Metrics = std::vector<std::pair<std::string, double>>;  // "loss" → 2.31, "bleu" → 38.4, …
-
-std::string describe(const Metrics& metrics);  // "loss 2.31, bleu 38.4"
 
 // A batch as it was prepared on the host, off the training thread.
 struct Batch {

@@ -15,11 +15,11 @@
 #include <optional>
 #include <string>
 
-#include "transformer/generate/translator.h"
 #include "transformer/io/config.h"
 #include "transformer/models/pegasus.h"
 #include "transformer/models/seq2seq.h"
 #include "transformer/models/transformer.h"
+#include "transformer/predict/translator.h"
 #include "transformer/text/bleu.h"
 #include "transformer/text/parallel.h"
 #include "transformer/tokenizers/tokenizer_pair.h"

@@ -1,5 +1,5 @@
 #pragma once
-// How good a model is whose answers are not one class each (for those: train/confusion.h): several labels a text, the entities of a text,
+// How good a model is whose answers are not one class each (for those: predict/confusion.h): several labels a text, the entities of a text,
 // numbers. And Evaluation, which is any of them with the loss.
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "transformer/generate/text_report.h"
-#include "transformer/train/confusion.h"
-#include "transformer/train/task.h"
+#include "transformer/predict/confusion.h"
+#include "transformer/predict/metrics.h"
+#include "transformer/predict/text_report.h"
 
 namespace transformer {
 

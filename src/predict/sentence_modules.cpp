@@ -1,4 +1,4 @@
-#include "generate/sentence_modules.h"
+#include "predict/sentence_modules.h"
 
 #include "transformer/core/error.h"
 #include "transformer/io/json.h"

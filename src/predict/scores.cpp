@@ -1,4 +1,4 @@
-#include "transformer/train/scores.h"
+#include "transformer/predict/scores.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Figures of labels, entities and numbers, beside those that scikit-learn and seqeval give for the same answers.
-#include "transformer/train/scores.h"
+#include "transformer/predict/scores.h"
 
 #include <gtest/gtest.h>
 

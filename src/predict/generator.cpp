@@ -1,8 +1,8 @@
-#include "transformer/generate/generator.h"
+#include "transformer/predict/generator.h"
 
 #include <charconv>
 
-#include "generate/text_reader.h"
+#include "predict/text_reader.h"
 #include "transformer/core/error.h"
 #include "transformer/generate/causal.h"
 #include "transformer/models/purpose.h"

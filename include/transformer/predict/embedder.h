@@ -12,9 +12,9 @@
 #include <string>
 
 #include "transformer/core/sequences.h"
-#include "transformer/generate/text_report.h"
 #include "transformer/io/config.h"
 #include "transformer/models/model.h"
+#include "transformer/predict/text_report.h"
 #include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer {

@@ -1,12 +1,12 @@
-#include "transformer/generate/embedder.h"
+#include "transformer/predict/embedder.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "generate/finite.h"
 #include "generate/loop.h"
-#include "generate/sentence_modules.h"
-#include "generate/text_reader.h"
+#include "predict/finite.h"
+#include "predict/sentence_modules.h"
+#include "predict/text_reader.h"
 #include "transformer/core/error.h"
 #include "transformer/models/purpose.h"
 #include "transformer/models/seq2seq.h"

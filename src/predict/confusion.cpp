@@ -1,4 +1,4 @@
-#include "transformer/train/confusion.h"
+#include "transformer/predict/confusion.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "generate/text_reader.h"
+#include "predict/text_reader.h"
 
 #include <fmt/format.h>
 

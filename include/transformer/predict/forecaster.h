@@ -17,9 +17,6 @@
 
 namespace transformer {
 
-// A CSV file, plain or gzip; "-" is standard input.
-SeriesTable read_csv(const std::string& path, const TableOptions& options = {});
-
 // What a model must know of the series it was trained on, beside its config.json: the file series.json.
 struct SeriesNotes {
   std::vector<std::string> channels;  // in the order of the model's

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "transformer/generate/text_report.h"
 #include "transformer/models/model.h"
+#include "transformer/predict/text_report.h"
 #include "transformer/tokenizers/tokenizer.h"
 #include "transformer/vision/processor.h"
 

@@ -1,12 +1,12 @@
-#include "transformer/generate/classifier.h"
+#include "transformer/predict/classifier.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "generate/finite.h"
 #include "generate/loop.h"
-#include "generate/text_reader.h"
+#include "predict/finite.h"
+#include "predict/text_reader.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/io/utf8.h"
 #include "transformer/models/purpose.h"

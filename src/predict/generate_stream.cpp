@@ -2,8 +2,8 @@
 #include <ostream>
 
 #include "transformer/core/setting_error.h"
-#include "transformer/generate/generator.h"
 #include "transformer/io/chunks.h"
+#include "transformer/predict/generator.h"
 
 namespace transformer {
 namespace {

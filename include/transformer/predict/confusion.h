@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "transformer/train/task.h"
+#include "transformer/predict/metrics.h"
 
 namespace transformer {
 

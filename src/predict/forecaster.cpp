@@ -1,4 +1,4 @@
-#include "transformer/generate/forecaster.h"
+#include "transformer/predict/forecaster.h"
 
 #include <fmt/ranges.h>
 
@@ -7,10 +7,9 @@
 #include <numeric>
 #include <set>
 
-#include "generate/finite.h"
+#include "predict/finite.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/io/json.h"
-#include "transformer/io/lines.h"
 #include "transformer/models/lora.h"
 
 namespace transformer {
@@ -20,7 +19,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* notes_file = "series.json";
-constexpr std::size_t longest_line = std::size_t{1} << 24;
 constexpr std::int64_t most_steps = 100'000;
 
 // Calls use(past, future) for the windows of a part, a few at a time; both as SeriesWindows::take gives them.
@@ -59,11 +57,6 @@ std::vector<std::int64_t> all_of(std::int64_t n) {
 }
 
 }  // namespace
-
-SeriesTable read_csv(const std::string& path, const TableOptions& options) {
-  LineReader file(path, longest_line);
-  return read_table([&](std::string& line) { return file.next(line); }, path == "-" ? "standard input" : path, options);
-}
 
 void SeriesNotes::save(const fs::path& folder) const {
   std::vector<std::string> of_targets;

@@ -1,4 +1,4 @@
-#include "transformer/generate/translator.h"
+#include "transformer/predict/translator.h"
 
 #include <atomic>
 #include <sstream>

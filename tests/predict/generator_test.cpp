@@ -1,5 +1,5 @@
 // Folders opened for generation: prompts as text, ids and chats, what is written as it comes.
-#include "transformer/generate/generator.h"
+#include "transformer/predict/generator.h"
 
 #include <fstream>
 #include <limits>

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "transformer/generate/embedder.h"
+#include "transformer/predict/embedder.h"
 
 namespace transformer {
 

@@ -1,17 +1,17 @@
 // Folders opened through load<…>, and what save_model writes for them.
-#include "transformer/generate/load.h"
+#include "transformer/predict/load.h"
 
 #include <gtest/gtest.h>
 
-#include "support/op_check.h"
 #include "support/golden.h"
+#include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_tokenizer.h"
-#include "transformer/generate/classifier.h"
-#include "transformer/generate/embedder.h"
-#include "transformer/generate/forecaster.h"
-#include "transformer/generate/generator.h"
-#include "transformer/generate/translator.h"
+#include "transformer/predict/classifier.h"
+#include "transformer/predict/embedder.h"
+#include "transformer/predict/forecaster.h"
+#include "transformer/predict/generator.h"
+#include "transformer/predict/translator.h"
 #include "transformer/train/optimizer.h"
 
 namespace transformer::test {

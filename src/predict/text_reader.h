@@ -6,8 +6,8 @@
 #include <span>
 
 #include "transformer/core/context.h"
-#include "transformer/generate/text_report.h"
 #include "transformer/models/model.h"
+#include "transformer/predict/text_report.h"
 #include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer {

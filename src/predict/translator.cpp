@@ -1,4 +1,4 @@
-#include "transformer/generate/translator.h"
+#include "transformer/predict/translator.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include "transformer/core/parallel.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
-#include "transformer/generate/text_report.h"
 #include "transformer/io/utf8.h"
 #include "transformer/models/seq2seq.h"
+#include "transformer/predict/text_report.h"
 
 namespace transformer {
 namespace {

@@ -1,5 +1,5 @@
 // Labels of texts, tokens and images: those of the model's logits, in the order of what was given.
-#include "transformer/generate/classifier.h"
+#include "transformer/predict/classifier.h"
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // Vectors of texts: those of the model's hidden states, pooled, in the order of the texts.
-#include "transformer/generate/embedder.h"
+#include "transformer/predict/embedder.h"
 
 #include <cmath>
 #include <fstream>
