@@ -7,7 +7,7 @@
 #include "measure.h"
 #include "peers.h"
 #include "transformer/models/presets.h"
-#include "transformer/text/toy_corpus.h"
+#include "transformer/toys/corpus.h"
 
 namespace transformer::bench {
 namespace {

@@ -46,7 +46,6 @@
 #include "transformer/predict/generator.h"   // a model's folder that generates text, whatever its family
 #include "transformer/predict/load.h"        // load<Generator>(ctx, folder): a folder for what it is used for
 #include "transformer/predict/translator.h"  // Translator, search: greedy and beam search
-#include "transformer/series/toy_prices.h"   // a made series
 #include "transformer/series/windows.h"      // series: tables from CSV, parts by time, windows
 #include "transformer/text/bleu.h"           // BLEU as sacreBLEU computes it
 #include "transformer/text/chrf.h"
@@ -57,6 +56,7 @@
 #include "transformer/tokenizers/encoder_tokenizer.h"  // vocabularies for encoders
 #include "transformer/tokenizers/tokenizer.h"          // text to tokens and back
 #include "transformer/tokenizers/vocabulary.h"         // vocabularies for language models
+#include "transformer/toys/prices.h"                   // a made series
 #include "transformer/train/classify.h"                // training a classifier of texts
 #include "transformer/train/forecast.h"                // training a model that forecasts a series
 #include "transformer/train/image.h"                   // training a classifier of images

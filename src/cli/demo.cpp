@@ -6,7 +6,7 @@
 #include "cli/stop.h"
 #include "cli/verbs.h"
 #include "transformer/core/fast_precision.h"
-#include "transformer/explain/demo.h"
+#include "transformer/toys/demo.h"
 
 namespace transformer::cli {
 

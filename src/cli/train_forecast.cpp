@@ -6,6 +6,7 @@
 #include "cli/train.h"
 #include "cli/train_batch.h"
 #include "transformer/io/json.h"
+#include "transformer/toys/prices.h"
 #include "transformer/train/forecast.h"
 
 namespace transformer::cli {
@@ -30,8 +31,17 @@ void say_what_was_read(const SeriesTable& table, const SeriesWindows& windows) {
 constexpr BatchSetting batches{ForecastConfig::usual_batch_size, "/data/batch_size", "windows", "--batch-size"};
 constexpr const char* usual_metric = "mse";  // that decides about the best model; with quantiles it is the pinball loss
 
+enum class ToySeries : std::uint8_t { none, prices };
+EnumNames<ToySeries> names(ToySeries) { return {{ToySeries::none, "none"}, {ToySeries::prices, "prices"}}; }
+
+struct ToySeriesConfig {
+  ToySeries toy = ToySeries::none;
+  static void visit(auto& self, auto&& field) { field("toy", self.toy, "instead of a file: a made series of daily prices"); }
+};
+
 struct Forecast {
   ForecastFineTuning start;
+  ToySeriesConfig made;
   ForecastConfig data;
   ForecastModelConfig model;
   TrainConfig training{.max_epoch = 20,
@@ -88,6 +98,9 @@ struct Forecast {
     check_lora(start.from, start.lora);
     check(training);
     data.batch_size = batches.of(data.batch_size, training);
+    if (data.csv.empty() == (made.toy == ToySeries::none))
+      throw CLI::ValidationError("the series is missing or given twice: give --csv, a file, or --toy");
+    if (made.toy != ToySeries::none) data.series = toy_prices();
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     model.fit = !sizes_given(verb);
     ForecastTask task = this->task(ctx, further);
@@ -97,7 +110,7 @@ struct Forecast {
                  context, horizon);
     fmt::print(stderr, "model: {}{}\n", task.size(), start.from.empty() ? "" : fmt::format(", from {}", start.from));
     batches.say(data.batch_size, task);
-    if (data.toy != ToySeries::none) {  // for transformer forecast --csv
+    if (made.toy != ToySeries::none) {  // for transformer forecast --csv
       fs::create_directories(training.save_dir);
       write_made(fs::path(training.save_dir) / "prices.csv", write_table(task.table()));
     }
@@ -116,7 +129,8 @@ struct Forecast {
 void add_train_forecast(CLI::App& verb) {
   CLI::App* forecast = verb.add_subcommand("forecast", "a PatchTST model that forecasts a series, from a table with dates (CSV)");
   auto settings = std::make_shared<Forecast>();
-  add_settings(*forecast, settings->start, settings->data, settings->model, settings->training, settings->compute, settings->seed);
+  add_settings(*forecast, settings->start, settings->made, settings->data, settings->model, settings->training, settings->compute,
+               settings->seed);
   forecast->callback([settings, forecast] { settings->run(*forecast); });
 }
 

@@ -16,7 +16,6 @@
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/reduce.h"
 #include "transformer/ops/shape.h"
-#include "transformer/series/toy_prices.h"
 
 namespace transformer {
 namespace {
@@ -188,9 +187,8 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
 
 void ForecastTask::read() {
   if (config_.batch_size < 0) wrong_setting(name(), "batch_size", "is {}: expected 0 or more", config_.batch_size);
-  if (config_.csv.empty() == (config_.toy == ToySeries::none))
-    wrong_setting(name(), "", "the series is missing or given twice: give `csv`, a file, or `toy`");
-  table_ = config_.csv.empty() ? toy_prices() : read_csv(config_.csv, config_.table);
+  if (config_.csv.empty() != config_.series.has_value()) wrong_setting(name(), "", "the series is missing or given twice: give one");
+  table_ = config_.series ? *std::exchange(config_.series, {}) : read_csv(config_.csv, config_.table);
   parts_ = split_rows(table_, config_.split);
   notes_ = {.channels = table_.channels,
             .targets = targets_of(table_, config_.target),

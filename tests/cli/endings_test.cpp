@@ -7,7 +7,7 @@
 #include "support/tiny_tokenizer.h"
 #include "transformer/core/context.h"
 #include "transformer/io/safetensors.h"
-#include "transformer/series/toy_prices.h"
+#include "transformer/toys/prices.h"
 
 namespace transformer::test {
 namespace {

@@ -3,9 +3,9 @@
 #include "support/toy_images.h"
 #include "transformer/io/json.h"
 #include "transformer/io/safetensors.h"
-#include "transformer/series/toy_prices.h"
-#include "transformer/text/toy_corpus.h"
-#include "transformer/text/toy_languages.h"
+#include "transformer/toys/corpus.h"
+#include "transformer/toys/languages.h"
+#include "transformer/toys/prices.h"
 
 namespace transformer::test {
 namespace {

@@ -12,10 +12,10 @@
 
 #include "cli/training.h"
 #include "support/toy_images.h"
-#include "transformer/series/toy_prices.h"
-#include "transformer/text/toy_corpus.h"
-#include "transformer/text/toy_labels.h"
-#include "transformer/text/toy_languages.h"
+#include "transformer/toys/corpus.h"
+#include "transformer/toys/labels.h"
+#include "transformer/toys/languages.h"
+#include "transformer/toys/prices.h"
 #include "transformer/train/trainer.h"
 
 namespace transformer::test {

@@ -2,7 +2,7 @@
 #include "cli/training.h"
 #include "text/files.h"
 #include "transformer/io/json.h"
-#include "transformer/text/toy_languages.h"
+#include "transformer/toys/languages.h"
 #include "transformer/train/trainer.h"
 
 namespace transformer::test {

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "cli/training.h"
-#include "transformer/series/toy_prices.h"
+#include "transformer/toys/prices.h"
 
 namespace transformer::test {
 namespace {

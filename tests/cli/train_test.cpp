@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "cli/training.h"
-#include "transformer/text/toy_corpus.h"
+#include "transformer/toys/corpus.h"
 
 namespace transformer::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "series/lines_of.h"
-#include "transformer/series/toy_prices.h"
+#include "transformer/toys/prices.h"
 
 namespace transformer::test {
 namespace {

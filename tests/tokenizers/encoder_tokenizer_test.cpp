@@ -4,7 +4,7 @@
 #include "support/op_check.h"
 #include "text/files.h"
 #include "transformer/io/json.h"
-#include "transformer/text/toy_corpus.h"
+#include "transformer/toys/corpus.h"
 
 namespace transformer {
 namespace {

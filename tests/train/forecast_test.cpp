@@ -9,7 +9,7 @@
 
 #include "support/metrics.h"
 #include "support/temporary_folder.h"
-#include "transformer/series/toy_prices.h"
+#include "transformer/toys/prices.h"
 #include "transformer/train/trainer.h"
 
 namespace transformer::test {
@@ -24,7 +24,7 @@ ForecastModelConfig documents() {
 }
 
 ForecastTask toy_task(Context& ctx, ForecastConfig data = {}) {
-  data.toy = ToySeries::prices;
+  data.series = toy_prices();
   return {ctx, data, documents()};
 }
 
@@ -82,7 +82,7 @@ TEST(Forecast, TheLossIsTheErrorThatWasAskedFor) {
 // The paper's figures need small weights in the beginning, those of Hugging Face's init_std.
 TEST(Forecast, FreshWeightsAreSmall) {
   Context ctx({.seed = 3});
-  ForecastTask task(ctx, {.toy = ToySeries::prices}, {.positions = SeriesPositions::random});
+  ForecastTask task(ctx, {.series = toy_prices()}, {.positions = SeriesPositions::random});
   for (const auto& [name, p] : task.parameters()) {
     if (p->init != Init::normal || p->shape.numel() < 1000) continue;
     double squares = 0.0;
@@ -284,7 +284,7 @@ TEST(Forecast, QuantilesNeverCross) {
   Context ctx({.seed = 2});
   ForecastModelConfig sizes = documents();
   sizes.quantiles = {0.05, 0.25, 0.5, 0.75, 0.95};
-  ForecastTask task(ctx, {.toy = ToySeries::prices}, sizes);
+  ForecastTask task(ctx, {.series = toy_prices()}, sizes);
   task.save(folder.path());
   std::vector<float> past, future;
   task.windows().take(task.windows().parts().test, std::vector<std::int64_t>{0}, past, future);
@@ -304,7 +304,7 @@ TEST(Forecast, QuantilesThatMakeNoModelAreRefused) {
     sizes.quantiles = std::move(quantiles);
     Context ctx;
     try {
-      ForecastTask(ctx, {.csv = csv, .toy = csv.empty() ? ToySeries::prices : ToySeries::none, .loss = loss}, sizes);
+      ForecastTask(ctx, {.csv = csv, .series = csv.empty() ? std::optional(toy_prices()) : std::nullopt, .loss = loss}, sizes);
     } catch (const Error& e) {
       return e.what();
     }
@@ -353,7 +353,7 @@ TEST(Forecast, TrainsFurtherOnOtherChannels) {
   EXPECT_EQ(SeriesNotes::load(folder / "model").channels.size(), 3U);
   EXPECT_EQ(further.parameters().front().parameter->tensor.to_vector<float>(),
             first.parameters().front().parameter->tensor.to_vector<float>());
-  EXPECT_THROW(ForecastTask(ctx, {.toy = ToySeries::prices}, ForecastFineTuning{.from = (folder / "start").string(), .dropout = 1.5F}),
+  EXPECT_THROW(ForecastTask(ctx, {.series = toy_prices()}, ForecastFineTuning{.from = (folder / "start").string(), .dropout = 1.5F}),
                Error);
 }
 

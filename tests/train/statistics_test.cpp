@@ -4,6 +4,7 @@
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "transformer/io/safetensors.h"
+#include "transformer/toys/prices.h"
 #include "transformer/train/forecast.h"
 #include "transformer/train/trainer.h"
 
@@ -14,7 +15,7 @@ TEST(Statistics, AnAveragedModelHasTheMeanOfItsCheckpoints) {
   Context ctx({.threads = 2, .seed = 1});
   ForecastModelConfig model;
   apply_preset("documents", model);
-  ForecastTask task(ctx, {.toy = ToySeries::prices}, model);
+  ForecastTask task(ctx, {.series = toy_prices()}, model);
   ASSERT_FALSE(task.statistics().empty());
   for (const NamedParameter& p : task.statistics()) EXPECT_FALSE(p.parameter->trained) << p.name;
   Trainer(ctx, task,

@@ -10,7 +10,7 @@
 #include "support/tiny_tokenizer.h"
 #include "transformer/io/json.h"
 #include "transformer/predict/translator.h"
-#include "transformer/text/toy_corpus.h"
+#include "transformer/toys/corpus.h"
 #include "transformer/train/trainer.h"
 
 namespace transformer::test {

@@ -81,9 +81,6 @@ ForecastModelConfig fitted(const ForecastModelConfig& config, const Parts& parts
 // config.json of Hugging Face's PatchTSTForPrediction, and "quantiles" where there are any. Error where the sizes make no model.
 nlohmann::json patchtst_config(const ForecastModelConfig& config, std::int64_t channels);
 
-enum class ToySeries : std::uint8_t { none, prices };
-inline EnumNames<ToySeries> names(ToySeries) { return {{ToySeries::none, "none"}, {ToySeries::prices, "prices"}}; }
-
 // What training makes small, over all values of a batch. The absolute error cares less for the few that cannot be foreseen.
 enum class SeriesLoss : std::uint8_t {
   mse,
@@ -96,7 +93,7 @@ inline EnumNames<SeriesLoss> names(SeriesLoss) {
 
 struct ForecastConfig {
   std::string csv = {};
-  ToySeries toy = ToySeries::none;  // a made series instead of a file
+  std::optional<SeriesTable> series = {};  // a table that is there already, instead of a file
   TableOptions table = {};
   SplitConfig split = {};
   std::vector<std::string> target = {};  // channels; empty: all
@@ -106,7 +103,6 @@ struct ForecastConfig {
 
   static void visit(auto& self, auto&& field) {
     field("csv", self.csv, "the series: a row of names, a date column, numeric channels; .gz too");
-    field("toy", self.toy, "instead of a file: a made series of daily prices");
     TableOptions::visit(self.table, field);
     SplitConfig::visit(self.split, field);
     field("target", self.target, "channels that are forecast and judged; the others are learned from as well (none: all)");

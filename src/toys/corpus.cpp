@@ -1,11 +1,11 @@
-#include "transformer/text/toy_corpus.h"
+#include "transformer/toys/corpus.h"
 
 #include <algorithm>
 #include <array>
 #include <string_view>
 #include <unordered_set>
 
-#include "text/toy_grammar.h"
+#include "toys/grammar.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

@@ -1,10 +1,10 @@
-#include "transformer/explain/demo.h"
+#include "transformer/toys/demo.h"
 
 #include "io/atomic_file.h"
 #include "transformer/explain/picture.h"
 #include "transformer/predict/translator.h"
 #include "transformer/text/bleu.h"
-#include "transformer/text/toy_corpus.h"
+#include "transformer/toys/corpus.h"
 #include "transformer/train/trainer.h"
 #include "transformer/train/translate.h"
 

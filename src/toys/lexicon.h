@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "text/hangul.h"
+#include "toys/hangul.h"
 
 namespace transformer::toy {
 

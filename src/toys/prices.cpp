@@ -1,4 +1,4 @@
-#include "transformer/series/toy_prices.h"
+#include "transformer/toys/prices.h"
 
 #include <array>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "text/toy_lexicon.h"
+#include "toys/lexicon.h"
 
 #include "transformer/core/error.h"
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "text/toy_lexicon.h"
-#include "transformer/text/toy_corpus.h"
+#include "toys/lexicon.h"
+#include "transformer/toys/corpus.h"
 
 namespace transformer::toy {
 

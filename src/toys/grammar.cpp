@@ -1,4 +1,4 @@
-#include "text/toy_grammar.h"
+#include "toys/grammar.h"
 
 #include <cctype>
 

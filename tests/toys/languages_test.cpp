@@ -1,5 +1,5 @@
 // Made-up languages that counting words does not solve.
-#include "transformer/text/toy_languages.h"
+#include "transformer/toys/languages.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "support/op_check.h"
-#include "transformer/text/toy_labels.h"
+#include "transformer/toys/labels.h"
 
 namespace transformer {
 namespace {

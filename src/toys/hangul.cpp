@@ -1,4 +1,4 @@
-#include "text/hangul.h"
+#include "toys/hangul.h"
 
 #include "io/unicode.h"
 #include "transformer/core/error.h"

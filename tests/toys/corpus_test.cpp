@@ -1,4 +1,4 @@
-#include "transformer/text/toy_corpus.h"
+#include "transformer/toys/corpus.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 
 #include "io/unicode.h"
 #include "support/op_check.h"
-#include "text/toy_grammar.h"
+#include "toys/grammar.h"
 
 namespace transformer::test {
 namespace {

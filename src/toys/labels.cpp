@@ -1,9 +1,9 @@
-#include "transformer/text/toy_labels.h"
+#include "transformer/toys/labels.h"
 
 #include <array>
 #include <set>
 
-#include "text/toy_words.h"
+#include "toys/words.h"
 
 namespace transformer {
 namespace {

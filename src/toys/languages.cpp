@@ -1,11 +1,11 @@
-#include "transformer/text/toy_languages.h"
+#include "transformer/toys/languages.h"
 
 #include <algorithm>
 #include <array>
 #include <unordered_set>
 #include <utility>
 
-#include "text/toy_words.h"
+#include "toys/words.h"
 
 namespace transformer {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-#include "text/toy_grammar.h"
+#include "toys/grammar.h"
 #include "transformer/core/random.h"
 
 namespace transformer::toy {
