@@ -1,5 +1,6 @@
 // The house plan, checked: includes between the rooms of the source tree go downwards only, the kernels are reached
-// only through the rooms that own them, and nothing above src/backend asks whether CUDA is there.
+// only through the rooms that own them, and nothing above src/backend asks whether CUDA is there. Who may include a header is told by
+// its place: include/transformer/ROOM/ is for everybody, src/ROOM/shared/ for all rooms above, src/ROOM/ for the room alone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -62,6 +63,14 @@ std::string room_of_include(const fs::path& file, const std::string& include) {
   return room_of_file(file.parent_path() / include);
 }
 
+// Is this include of `file` a header that another room keeps to itself? The kernels are not: who may use them is listed above.
+bool is_private(const fs::path& file, const std::string& include) {
+  if (include.starts_with("transformer/")) return false;
+  std::vector<std::string> parts = parts_of(include);
+  if (level_of(parts.front()) < 0) parts = parts_of(file.parent_path() / include), parts.erase(parts.begin());
+  return parts.front() != "backend" && !(parts.size() > 2 && parts[1] == "shared");
+}
+
 // What is wrong with one source file, one line for each fault.
 std::vector<std::string> faults(const fs::path& file, const std::string& text) {
   static const std::regex quoted(R"re(^\s*#\s*include\s*"([^"]+)".*)re"), ours(R"re(^\s*#\s*include\s*<(transformer/[^>]+)>.*)re"),
@@ -82,6 +91,9 @@ std::vector<std::string> faults(const fs::path& file, const std::string& text) {
       if (target < 0) fault(number, fmt::format("the room '{}' of {} is not in the table of rooms", to, include));
       else if (to != from && target >= level)
         fault(number, fmt::format("'{}' is not above '{}' and may not include {}", from, to, include));
+      if (to != from && is_private(file, include)) fault(number, fmt::format("{} is a header of '{}' alone", include, to));
+      if (file.begin()->string() == "include" && !include.starts_with("transformer/"))
+        fault(number, fmt::format("users of the library do not have {}", include));
       if (to == "backend" && !users_of_backend.contains(from))
         fault(number, fmt::format("'{}' may not include the kernels, {}", from, include));
     } else if (from != "backend" && std::regex_match(line, asks_for_cuda)) {
@@ -113,8 +125,11 @@ TEST(Layers, AnUpwardIncludeIsFound) {
   const auto count = [](const char* file, const char* text) { return faults(file, text).size(); };
   EXPECT_EQ(count("src/core/tensor.cpp", "#include \"transformer/ops/linear.h\"\n"), 1u);
   EXPECT_EQ(count("include/transformer/core/tensor.h", "#pragma once\n#  include <transformer/nn/stack.h>\n"), 1u);
-  EXPECT_EQ(count("src/ops/linear.cpp", "#include \"nn/private.h\"  // why\n"), 1u);
-  EXPECT_EQ(count("src/ops/linear.cpp", "#include \"../models/names.h\"\n"), 1u);
+  EXPECT_EQ(count("src/ops/linear.cpp", "#include \"nn/shared/sizes.h\"  // why\n"), 1u);
+  EXPECT_EQ(count("src/ops/linear.cpp", "#include \"../models/shared/names.h\"\n"), 1u);
+  EXPECT_EQ(count("src/train/trainer.cpp", "#include \"io/gzip.h\"\n"), 1u) << "a header of io alone";
+  EXPECT_EQ(count("src/train/trainer.cpp", "#include \"../io/gzip.h\"\n"), 1u);
+  EXPECT_EQ(count("include/transformer/io/lines.h", "#include \"io/shared/gzip.h\"\n"), 1u) << "it is not installed";
   EXPECT_EQ(count("src/tokenizers/bpe.cpp", "#include \"transformer/vision/image.h\"\n"), 1u)
       << "rooms of one level do not know each other";
   EXPECT_EQ(count("src/nn/stack.cpp", "#include \"transformer/transformer.h\"\n"), 1u) << "the header of everything is above all rooms";
@@ -134,6 +149,7 @@ TEST(Layers, DownwardIncludesAreFine) {
   EXPECT_TRUE(none("src/cli/main.cpp", "#include \"cli/verbs.h\"\n#include \"verbs.h\"\n#include \"transformer/serve/server.h\"\n"));
   EXPECT_TRUE(none("include/transformer/transformer.h", "#include \"transformer/train/optimizer.h\"\n"));
   EXPECT_TRUE(none("src/cli/main.cpp", "#include \"transformer/models/names.h\"\n"));
+  EXPECT_TRUE(none("src/train/trainer.cpp", "#include \"io/shared/gzip.h\"\n#include \"../io/shared/gzip.h\"\n#include \"train/own.h\"\n"));
   EXPECT_TRUE(none("src/core/tensor.cpp", "// #include \"transformer/nn/stack.h\" is only a comment\n"));
 }
 

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "chat/jinja/machine.h"
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 #include "transformer/core/error.h"
 #include "transformer/io/json.h"
 

@@ -5,7 +5,7 @@
 #include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
-#include "io/atomic_file.h"
+#include "io/shared/atomic_file.h"
 #include "transformer/explain/rollout.h"
 #include "transformer/predict/classifier.h"
 

@@ -5,8 +5,8 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 
-#include "io/atomic_file.h"
-#include "io/read_file.h"
+#include "io/shared/atomic_file.h"
+#include "io/shared/read_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer::cli {

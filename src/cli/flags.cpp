@@ -6,7 +6,7 @@
 #include <set>
 
 #include "cli/files.h"
-#include "io/atomic_file.h"
+#include "io/shared/atomic_file.h"
 #include "transformer/io/toml.h"
 
 namespace transformer::cli {

@@ -6,7 +6,7 @@
 #include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
-#include "io/output_file.h"
+#include "io/shared/output_file.h"
 #include "transformer/explain/plot.h"
 #include "transformer/predict/forecaster.h"
 

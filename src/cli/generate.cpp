@@ -8,7 +8,7 @@
 #include "cli/flags.h"
 #include "cli/stop.h"
 #include "cli/verbs.h"
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/io/chunks.h"
 #include "transformer/io/line_stream.h"

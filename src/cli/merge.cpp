@@ -4,7 +4,7 @@
 #include "cli/compute.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
-#include "train/starting_folder.h"
+#include "train/shared/starting_folder.h"
 
 namespace transformer::cli {
 namespace {

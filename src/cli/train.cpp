@@ -8,7 +8,7 @@
 
 #include "cli/stop.h"
 #include "cli/verbs.h"
-#include "train/starting_folder.h"
+#include "train/shared/starting_folder.h"
 
 namespace transformer::cli {
 namespace {

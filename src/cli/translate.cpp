@@ -5,8 +5,8 @@
 #include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
-#include "io/blank.h"
-#include "io/output_file.h"
+#include "io/shared/blank.h"
+#include "io/shared/output_file.h"
 #include "transformer/io/line_stream.h"
 #include "transformer/predict/translator.h"
 

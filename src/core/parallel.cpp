@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/pool.h"
+#include "core/shared/pool.h"
 
 namespace transformer {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "explain/svg.h"
-#include "io/base64.h"
+#include "io/shared/base64.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/core/error.h"
 #include "transformer/models/purpose.h"

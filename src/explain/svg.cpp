@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 
 namespace transformer::svg {
 namespace {

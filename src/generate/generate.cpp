@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "generate/loop.h"
+#include "generate/shared/loop.h"
 #include "generate/stop_text.h"
 #include "transformer/core/setting_error.h"
 

@@ -1,4 +1,4 @@
-#include "generate/loop.h"
+#include "generate/shared/loop.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "generate/loop.h"
+#include "generate/shared/loop.h"
 #include "transformer/core/setting_error.h"
 
 namespace transformer {

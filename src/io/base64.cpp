@@ -1,4 +1,4 @@
-#include "io/base64.h"
+#include "io/shared/base64.h"
 
 #include <cstdint>
 

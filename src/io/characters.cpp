@@ -1,4 +1,4 @@
-#include "io/characters.h"
+#include "io/shared/characters.h"
 
 #include <unicode/uchar.h>
 #include <unicode/utf8.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 
 namespace transformer {
 namespace {

@@ -1,4 +1,4 @@
-#include "io/columns.h"
+#include "io/shared/columns.h"
 
 #include <unicode/uchar.h>
 #include <unicode/utf8.h>

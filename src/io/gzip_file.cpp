@@ -1,4 +1,4 @@
-#include "io/gzip_file.h"
+#include "io/shared/gzip_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

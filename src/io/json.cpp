@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "io/atomic_file.h"
-#include "io/read_file.h"
+#include "io/shared/atomic_file.h"
+#include "io/shared/read_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

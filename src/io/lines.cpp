@@ -4,7 +4,7 @@
 #include <cstring>
 #include <optional>
 
-#include "io/text_file.h"
+#include "io/shared/text_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

@@ -1,4 +1,4 @@
-#include "io/mapping.h"
+#include "io/shared/mapping.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

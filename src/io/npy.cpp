@@ -1,6 +1,6 @@
 #include "transformer/io/npy.h"
 
-#include "io/atomic_file.h"
+#include "io/shared/atomic_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

@@ -1,4 +1,4 @@
-#include "io/output_file.h"
+#include "io/shared/output_file.h"
 
 #include <zlib.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 #include <streambuf>
 
-#include "io/atomic_file.h"
+#include "io/shared/atomic_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

@@ -1,4 +1,4 @@
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 
 #include <cerrno>
 #include <fstream>

@@ -13,8 +13,8 @@
 #include <optional>
 #include <set>
 
-#include "io/atomic_file.h"
-#include "io/mapping.h"
+#include "io/shared/atomic_file.h"
+#include "io/shared/mapping.h"
 #include "transformer/io/config.h"
 #include "transformer/io/json.h"
 

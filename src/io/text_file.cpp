@@ -1,10 +1,10 @@
-#include "io/text_file.h"
+#include "io/shared/text_file.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 
 namespace transformer {
 

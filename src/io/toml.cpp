@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 #include "transformer/core/error.h"
 
 // The parser holds some mistakes, [[[]]] for one, to be impossible where it looks for them right after: it is not to assert that, nor to

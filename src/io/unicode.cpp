@@ -1,4 +1,4 @@
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 
 #include <unicode/locid.h>
 #include <unicode/uchar.h>

@@ -1,4 +1,4 @@
-#include "models/files_beside.h"
+#include "models/shared/files_beside.h"
 
 namespace transformer {
 namespace {

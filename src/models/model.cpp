@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "io/atomic_file.h"
-#include "io/read_file.h"
-#include "models/files_beside.h"
+#include "io/shared/atomic_file.h"
+#include "io/shared/read_file.h"
+#include "models/shared/files_beside.h"
 #include "transformer/io/json.h"
 #include "transformer/models/lora.h"
 #include "transformer/ops/shape.h"

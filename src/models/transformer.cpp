@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "nn/check_sizes.h"
+#include "nn/shared/check_sizes.h"
 
 namespace transformer {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "generate/loop.h"
+#include "generate/shared/loop.h"
 #include "predict/finite.h"
-#include "predict/text_reader.h"
+#include "predict/shared/text_reader.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/io/utf8.h"
 #include "transformer/models/purpose.h"

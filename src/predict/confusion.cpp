@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "io/columns.h"
+#include "io/shared/columns.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "generate/loop.h"
+#include "generate/shared/loop.h"
 #include "predict/finite.h"
 #include "predict/sentence_modules.h"
-#include "predict/text_reader.h"
+#include "predict/shared/text_reader.h"
 #include "transformer/core/error.h"
 #include "transformer/models/purpose.h"
 #include "transformer/models/seq2seq.h"

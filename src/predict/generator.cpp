@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "predict/text_reader.h"
+#include "predict/shared/text_reader.h"
 #include "transformer/core/error.h"
 #include "transformer/generate/causal.h"
 #include "transformer/models/purpose.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "io/columns.h"
+#include "io/shared/columns.h"
 #include "transformer/core/error.h"
 #include "transformer/text/entities.h"
 

@@ -1,11 +1,11 @@
-#include "predict/text_reader.h"
+#include "predict/shared/text_reader.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 
-#include "generate/loop.h"
+#include "generate/shared/loop.h"
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
 #include "transformer/io/utf8.h"

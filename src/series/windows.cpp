@@ -8,8 +8,8 @@
 #include <limits>
 #include <numeric>
 
-#include "core/hash.h"
-#include "io/columns.h"
+#include "core/shared/hash.h"
+#include "io/shared/columns.h"
 #include "transformer/core/setting_error.h"
 
 namespace transformer {

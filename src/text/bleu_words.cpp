@@ -1,6 +1,6 @@
 // The tokenizers of BLEU. They are defined by substitutions of regular expressions, from left to right and without
 // overlap; what follows are these substitutions, one pass each.
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 #include "transformer/text/bleu.h"
 
 namespace transformer {

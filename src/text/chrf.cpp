@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 #include "text/score.h"
 #include "transformer/core/setting_error.h"
 

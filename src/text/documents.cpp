@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "io/characters.h"
-#include "io/text_file.h"
+#include "io/shared/characters.h"
+#include "io/shared/text_file.h"
 #include "transformer/core/parallel.h"
 #include "transformer/io/lines.h"
 #include "transformer/io/utf8.h"

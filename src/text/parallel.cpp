@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "core/hash.h"
+#include "core/shared/hash.h"
 #include "transformer/core/parallel.h"
 #include "transformer/core/setting_error.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "io/blank.h"
+#include "io/shared/blank.h"
 #include "transformer/io/config.h"
 #include "transformer/io/json.h"
 #include "transformer/io/utf8.h"

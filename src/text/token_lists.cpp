@@ -1,6 +1,6 @@
 #include "transformer/text/token_lists.h"
 
-#include "core/hash.h"
+#include "core/shared/hash.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

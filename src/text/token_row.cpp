@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 
-#include "core/hash.h"
-#include "io/atomic_file.h"
-#include "io/mapping.h"
+#include "core/shared/hash.h"
+#include "io/shared/atomic_file.h"
+#include "io/shared/mapping.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {

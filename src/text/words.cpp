@@ -1,6 +1,6 @@
 #include "transformer/text/words.h"
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 
 namespace transformer {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "tokenizers/json_parts.h"
 #include "tokenizers/token_model.h"
 

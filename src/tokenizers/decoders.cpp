@@ -1,6 +1,6 @@
 #include "tokenizers/decoders.h"
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "tokenizers/aligned_text.h"
 #include "tokenizers/byte_alphabet.h"
 #include "tokenizers/json_parts.h"

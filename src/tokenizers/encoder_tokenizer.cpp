@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "tokenizers/normalizers.h"
 #include "tokenizers/tokenizer_parts.h"
 #include "transformer/core/setting_error.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 #include "tokenizers/json_parts.h"
 #include "transformer/io/json.h"
 

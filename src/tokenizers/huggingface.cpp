@@ -1,8 +1,8 @@
 // Tokenizers of Hugging Face folders: tokenizer.json, and the older files, each made into the parts that tokenizer.json has.
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 #include "tokenizers/habits.h"
-#include "tokenizers/kinds.h"
 #include "tokenizers/languages.h"
+#include "tokenizers/shared/kinds.h"
 #include "transformer/io/json.h"
 #include "transformer/io/utf8.h"
 

@@ -1,6 +1,6 @@
 #include "tokenizers/json_parts.h"
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 
 namespace transformer {
 

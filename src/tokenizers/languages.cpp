@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "io/characters.h"
-#include "io/read_file.h"
-#include "tokenizers/kinds.h"
+#include "io/shared/characters.h"
+#include "io/shared/read_file.h"
+#include "tokenizers/shared/kinds.h"
 #include "transformer/io/json.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 

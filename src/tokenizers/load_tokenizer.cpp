@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "tokenizers/kinds.h"
+#include "tokenizers/shared/kinds.h"
 
 namespace transformer {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "tokenizers/normalizers.h"
 #include "transformer/core/error.h"
 

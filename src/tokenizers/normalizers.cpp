@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "io/base64.h"
-#include "io/characters.h"
+#include "io/shared/base64.h"
+#include "io/shared/characters.h"
 #include "tokenizers/byte_alphabet.h"
 #include "tokenizers/json_parts.h"
 

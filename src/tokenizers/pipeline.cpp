@@ -3,7 +3,7 @@
 #include <limits>
 #include <unordered_map>
 
-#include "io/atomic_file.h"
+#include "io/shared/atomic_file.h"
 #include "tokenizers/json_parts.h"
 
 namespace transformer {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "io/characters.h"
-#include "io/unicode.h"
+#include "io/shared/characters.h"
+#include "io/shared/unicode.h"
 #include "tokenizers/byte_alphabet.h"
 #include "tokenizers/json_parts.h"
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "tokenizers/normalizers.h"
 #include "transformer/core/error.h"
 #include "transformer/io/utf8.h"

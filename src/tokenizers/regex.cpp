@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

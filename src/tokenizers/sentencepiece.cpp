@@ -6,9 +6,9 @@
 #include <charconv>
 #include <unordered_map>
 
-#include "io/atomic_file.h"
-#include "io/read_file.h"
-#include "tokenizers/kinds.h"
+#include "io/shared/atomic_file.h"
+#include "io/shared/read_file.h"
+#include "tokenizers/shared/kinds.h"
 #include "transformer/core/random.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/io/utf8.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "tokenizers/byte_trie.h"
 #include "tokenizers/json_parts.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tokenizers/kinds.h"
 #include "tokenizers/languages.h"
+#include "tokenizers/shared/kinds.h"
 
 namespace transformer {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tokenizers/kinds.h"
+#include "tokenizers/shared/kinds.h"
 
 namespace transformer {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <set>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "tokenizers/byte_alphabet.h"
 #include "tokenizers/tokenizer_parts.h"
 #include "transformer/core/error.h"

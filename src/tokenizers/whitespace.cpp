@@ -1,8 +1,8 @@
 // Text that is already tokenised: every word is a token.
 #include <algorithm>
 
-#include "io/atomic_file.h"
-#include "tokenizers/kinds.h"
+#include "io/shared/atomic_file.h"
+#include "tokenizers/shared/kinds.h"
 #include "tokenizers/word_map.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/io/utf8.h"

@@ -1,6 +1,6 @@
 #include "transformer/toys/demo.h"
 
-#include "io/atomic_file.h"
+#include "io/shared/atomic_file.h"
 #include "transformer/explain/picture.h"
 #include "transformer/predict/translator.h"
 #include "transformer/text/bleu.h"

@@ -1,6 +1,6 @@
 #include "toys/hangul.h"
 
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

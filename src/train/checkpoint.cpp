@@ -9,7 +9,7 @@
 #include <charconv>
 #include <system_error>
 
-#include "io/atomic_file.h"
+#include "io/shared/atomic_file.h"
 #include "transformer/core/error.h"
 
 namespace transformer {

@@ -7,10 +7,10 @@
 #include <charconv>
 #include <cmath>
 
-#include "core/hash.h"
-#include "generate/loop.h"
-#include "io/blank.h"
-#include "predict/text_reader.h"
+#include "core/shared/hash.h"
+#include "generate/shared/loop.h"
+#include "io/shared/blank.h"
+#include "predict/shared/text_reader.h"
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/labelled_rows.h"

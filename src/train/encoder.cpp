@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "nn/check_sizes.h"
-#include "predict/text_reader.h"
+#include "nn/shared/check_sizes.h"
+#include "predict/shared/text_reader.h"
 #include "train/probability.h"
 #include "transformer/io/json.h"
 #include "transformer/tokenizers/tokenizer_pair.h"

@@ -7,7 +7,7 @@
 #include <set>
 #include <span>
 
-#include "nn/check_sizes.h"
+#include "nn/shared/check_sizes.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
 #include "transformer/core/setting_error.h"

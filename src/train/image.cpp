@@ -4,10 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "generate/loop.h"
+#include "generate/shared/loop.h"
 #include "train/batch_size.h"
 #include "train/image_model.h"
-#include "train/starting_folder.h"
+#include "train/shared/starting_folder.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/core/shuffle.h"

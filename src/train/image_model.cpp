@@ -1,5 +1,5 @@
 #include "train/image_model.h"
-#include "nn/check_sizes.h"
+#include "nn/shared/check_sizes.h"
 
 #include "transformer/models/settings.h"
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "predict/text_reader.h"
+#include "predict/shared/text_reader.h"
 #include "train/head_labels.h"
 
 namespace transformer {

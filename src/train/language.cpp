@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "nn/check_sizes.h"
+#include "nn/shared/check_sizes.h"
 #include "train/batch_size.h"
 #include "train/language_text.h"
 #include "train/probability.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-#include "io/characters.h"
+#include "io/shared/characters.h"
 #include "transformer/autograd/autograd.h"
 
 namespace transformer {

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "io/atomic_file.h"
-#include "io/read_file.h"
+#include "io/shared/atomic_file.h"
+#include "io/shared/read_file.h"
 #include "train/append_file.h"
 #include "train/event_file.h"
 #include "transformer/core/error.h"

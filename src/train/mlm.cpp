@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/hash.h"
-#include "generate/loop.h"
-#include "io/blank.h"
-#include "io/characters.h"
-#include "predict/text_reader.h"
+#include "core/shared/hash.h"
+#include "generate/shared/loop.h"
+#include "io/shared/blank.h"
+#include "io/shared/characters.h"
+#include "predict/shared/text_reader.h"
 #include "train/batch_size.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/io/chunks.h"

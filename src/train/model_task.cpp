@@ -1,6 +1,6 @@
 #include "transformer/train/model_task.h"
 
-#include "train/starting_folder.h"
+#include "train/shared/starting_folder.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/io/json.h"
 
@@ -95,7 +95,9 @@ void ModelTask::save(const fs::path& folder) {
     return save_beside(folder);
   }
   if (model_->lora) save_adapter(ctx_, *model_, folder, start_->base);
-  else save_model(ctx_, *model_, folder, {.files = false, .dtype = DType::float32});  // all bits, whatever the folder had: training goes on from them
+  else
+    save_model(ctx_, *model_, folder,
+               {.files = false, .dtype = DType::float32});  // all bits, whatever the folder had: training goes on from them
   start_->write_files(folder);
 }
 

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <vector>
 
-#include "io/columns.h"
-#include "io/unicode.h"
+#include "io/shared/columns.h"
+#include "io/shared/unicode.h"
 
 namespace transformer {
 namespace {

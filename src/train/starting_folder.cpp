@@ -1,13 +1,13 @@
-#include "train/starting_folder.h"
+#include "train/shared/starting_folder.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "core/hash.h"
-#include "io/atomic_file.h"
-#include "io/read_file.h"
-#include "models/files_beside.h"
+#include "core/shared/hash.h"
+#include "io/shared/atomic_file.h"
+#include "io/shared/read_file.h"
+#include "models/shared/files_beside.h"
 #include "transformer/io/checkpoint.h"
 
 namespace transformer {

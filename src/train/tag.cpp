@@ -4,9 +4,9 @@
 #include <map>
 #include <set>
 
-#include "core/hash.h"
-#include "generate/loop.h"
-#include "predict/text_reader.h"
+#include "core/shared/hash.h"
+#include "generate/shared/loop.h"
+#include "predict/shared/text_reader.h"
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/head_labels.h"

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <utility>
 
-#include "io/blank.h"
-#include "tokenizers/kinds.h"
+#include "io/shared/blank.h"
+#include "tokenizers/shared/kinds.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
 #include "transformer/core/setting_error.h"

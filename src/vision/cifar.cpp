@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 #include "vision/sources.h"
 
 namespace transformer {

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <optional>
 
-#include "core/hash.h"
+#include "core/shared/hash.h"
 #include "transformer/core/parallel.h"
 #include "vision/sources.h"
 

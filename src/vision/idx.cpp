@@ -1,7 +1,7 @@
 // IDX files, the format of MNIST: two zeros, the type (8: bytes), the number of dimensions, their sizes (32 bits, big end first), values.
 #include <algorithm>
 
-#include "io/gzip_file.h"
+#include "io/shared/gzip_file.h"
 #include "vision/sources.h"
 
 namespace transformer {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "io/mapping.h"
-#include "io/read_file.h"
+#include "io/shared/mapping.h"
+#include "io/shared/read_file.h"
 #include "transformer/core/error.h"
 #include "vision/formats.h"
 

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "cli/command.h"
-#include "text/files.h"
+#include "support/text_files.h"
 
 namespace transformer::test {
 namespace {

@@ -1,6 +1,6 @@
 // `transformer train classify` and `train mlm` as their users meet them.
 #include "cli/training.h"
-#include "text/files.h"
+#include "support/text_files.h"
 #include "transformer/io/json.h"
 #include "transformer/toys/languages.h"
 #include "transformer/train/trainer.h"

@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "core/pool.h"
 #include "core/processors.h"
+#include "core/shared/pool.h"
 #include "support/temporary_folder.h"
 #include "transformer/core/parallel.h"
 

@@ -1,4 +1,4 @@
-#include "io/columns.h"
+#include "io/shared/columns.h"
 
 #include <gtest/gtest.h>
 

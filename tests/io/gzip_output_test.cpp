@@ -1,8 +1,8 @@
 // A name that ends in .gz: what is written there is gzip.
 #include <gtest/gtest.h>
 
-#include "io/output_file.h"
-#include "io/read_file.h"
+#include "io/shared/output_file.h"
+#include "io/shared/read_file.h"
 #include "support/temporary_folder.h"
 #include "transformer/io/lines.h"
 

@@ -1,7 +1,7 @@
 #include "transformer/io/lines.h"
 
 #include "support/op_check.h"
-#include "text/files.h"
+#include "support/text_files.h"
 
 namespace transformer {
 namespace {

@@ -1,5 +1,5 @@
 // Files that appear as a whole or not at all: AtomicFile, and OutputFile, the stream on it.
-#include "io/output_file.h"
+#include "io/shared/output_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <thread>
 
-#include "io/atomic_file.h"
+#include "io/shared/atomic_file.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 

@@ -1,7 +1,7 @@
 #include "transformer/text/documents.h"
 
 #include "support/op_check.h"
-#include "text/files.h"
+#include "support/text_files.h"
 #include "transformer/io/utf8.h"
 
 namespace transformer::test {

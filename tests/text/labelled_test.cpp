@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "support/op_check.h"
-#include "text/files.h"
+#include "support/text_files.h"
 
 namespace transformer {
 namespace {

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "support/op_check.h"
+#include "support/text_files.h"
 #include "support/tiny_tokenizer.h"
-#include "text/files.h"
 #include "transformer/core/random.h"
 
 namespace transformer {

@@ -1,7 +1,7 @@
 #include "transformer/text/tagged.h"
 
 #include "support/op_check.h"
-#include "text/files.h"
+#include "support/text_files.h"
 
 namespace transformer {
 namespace {

@@ -1,7 +1,7 @@
 #include "transformer/text/token_row.h"
 
 #include "support/op_check.h"
-#include "text/files.h"
+#include "support/text_files.h"
 #include "transformer/tokenizers/vocabulary.h"
 
 namespace transformer::test {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "text/files.h"
+#include "support/text_files.h"
 #include "transformer/text/entities.h"
 #include "transformer/tokenizers/encoder_tokenizer.h"
 

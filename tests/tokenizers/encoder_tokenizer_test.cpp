@@ -2,7 +2,7 @@
 #include "transformer/tokenizers/encoder_tokenizer.h"
 
 #include "support/op_check.h"
-#include "text/files.h"
+#include "support/text_files.h"
 #include "transformer/io/json.h"
 #include "transformer/toys/corpus.h"
 

@@ -2,9 +2,9 @@
 // tests/golden/tokenizers-made (made by make.py there, in the styles of the families).
 #include <set>
 
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 #include "support/op_check.h"
-#include "text/files.h"
+#include "support/text_files.h"
 #include "transformer/io/json.h"
 #include "transformer/io/utf8.h"
 #include "transformer/tokenizers/tokenizer_pair.h"

@@ -1,9 +1,9 @@
 // Tokenizers of models for many languages: which ids they have, and what stands around a text.
 #include <algorithm>
 
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 #include "support/op_check.h"
-#include "text/files.h"
+#include "support/text_files.h"
 #include "transformer/io/json.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 

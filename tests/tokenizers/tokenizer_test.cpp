@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "support/op_check.h"
-#include "text/files.h"
+#include "support/text_files.h"
 
 namespace transformer {
 namespace {

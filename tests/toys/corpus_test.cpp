@@ -13,7 +13,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 #include "support/op_check.h"
 #include "toys/grammar.h"
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 
 namespace transformer {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "io/read_file.h"
+#include "io/shared/read_file.h"
 #include "support/op_check.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"

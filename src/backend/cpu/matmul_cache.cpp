@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "backend/cpu/matmul_tiles.h"
-#include "core/pool.h"
+#include "core/shared/pool.h"
 #include "transformer/core/parallel.h"
 
 namespace transformer {

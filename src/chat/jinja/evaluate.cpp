@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "chat/jinja/machine.h"
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 
 namespace transformer::jinja {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "chat/jinja/machine.h"
 #include "chat/jinja/sequence_filters.h"
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 
 namespace transformer::jinja {
 namespace {

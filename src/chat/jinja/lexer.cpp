@@ -4,7 +4,7 @@
 #include <array>
 #include <cctype>
 
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 #include "transformer/core/error.h"
 
 namespace transformer::jinja {

@@ -1,6 +1,6 @@
 #include "chat/jinja/machine.h"
 
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 
 namespace transformer::jinja {
 

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "chat/jinja/machine.h"
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 
 namespace transformer::jinja {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "chat/jinja/value.h"
-#include "io/unicode.h"
+#include "io/shared/unicode.h"
 #include "transformer/core/error.h"
 
 namespace transformer::jinja {

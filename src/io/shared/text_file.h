@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "io/gzip_file.h"
+#include "io/shared/gzip_file.h"
 
 namespace transformer {
 
