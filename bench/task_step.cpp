@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "io/shared/prefetch.h"
 #include "measure.h"
 #include "peers.h"
-#include "transformer/io/prefetch.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/train/schedule.h"
 

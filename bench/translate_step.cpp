@@ -6,8 +6,8 @@
 
 #include "measure.h"
 #include "peers.h"
+#include "toys/corpus.h"
 #include "transformer/models/presets.h"
-#include "transformer/toys/corpus.h"
 
 namespace transformer::bench {
 namespace {

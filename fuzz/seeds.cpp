@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "transformer/io/json.h"
+#include "io/shared/json.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/text/token_row.h"
 #include "transformer/tokenizers/vocabulary.h"

@@ -3,9 +3,9 @@
 #include <array>
 
 #include "chat/jinja/machine.h"
+#include "io/shared/json.h"
 #include "io/shared/read_file.h"
 #include "transformer/core/error.h"
-#include "transformer/io/json.h"
 
 namespace transformer {
 namespace {

@@ -9,10 +9,10 @@
 #include "cli/flags.h"
 #include "cli/input_lines.h"
 #include "cli/verbs.h"
+#include "text/shared/entities.h"
 #include "transformer/core/error.h"
 #include "transformer/io/delimited.h"
 #include "transformer/predict/classifier.h"
-#include "transformer/text/entities.h"
 
 namespace transformer::cli {
 namespace {

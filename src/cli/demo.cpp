@@ -5,8 +5,8 @@
 #include "cli/flags.h"
 #include "cli/stop.h"
 #include "cli/verbs.h"
+#include "toys/shared/demo.h"
 #include "transformer/core/fast_precision.h"
-#include "transformer/toys/demo.h"
 
 namespace transformer::cli {
 

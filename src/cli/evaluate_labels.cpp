@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "transformer/io/json.h"
+#include "io/shared/json.h"
 #include "transformer/train/classify.h"
 #include "transformer/train/tag.h"
 

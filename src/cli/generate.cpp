@@ -8,10 +8,10 @@
 #include "cli/flags.h"
 #include "cli/stop.h"
 #include "cli/verbs.h"
+#include "io/shared/chunks.h"
+#include "io/shared/line_stream.h"
 #include "io/shared/read_file.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/chunks.h"
-#include "transformer/io/line_stream.h"
 #include "transformer/predict/generator.h"
 
 namespace transformer::cli {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "transformer/io/chunks.h"
-#include "transformer/io/line_stream.h"
+#include "io/shared/chunks.h"
+#include "io/shared/line_stream.h"
 
 namespace transformer::cli {
 

@@ -6,7 +6,7 @@
 
 #include "cli/flags.h"
 #include "cli/verbs.h"
-#include "transformer/io/json.h"
+#include "io/shared/json.h"
 #include "transformer/models/classic.h"
 #include "transformer/models/seq2seq.h"
 #include "transformer/models/text.h"

@@ -6,7 +6,7 @@
 #include "cli/files.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
-#include "transformer/io/utf8.h"
+#include "io/shared/utf8.h"
 #include "transformer/text/documents.h"
 #include "transformer/text/token_row.h"
 #include "transformer/tokenizers/tokenizer_pair.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "transformer/io/json.h"
+#include "io/shared/json.h"
 
 namespace transformer::cli {
 

@@ -7,8 +7,8 @@
 #include "cli/train.h"
 #include "cli/train_batch.h"
 #include "cli/train_encoder.h"
-#include "transformer/toys/labels.h"
-#include "transformer/toys/languages.h"
+#include "toys/shared/labels.h"
+#include "toys/shared/languages.h"
 #include "transformer/train/classify.h"
 
 namespace transformer::cli {
@@ -26,7 +26,7 @@ struct Classify {
   ComputeConfig compute;
   SeedConfig seed;
 
-  // A made-up language (toys/languages.h, toys/labels.h) instead of files: brackets for classes, switches for several labels,
+  // A made-up language (toys/shared/languages.h, toys/shared/labels.h) instead of files: brackets for classes, switches for several labels,
   // shopping for numbers.
   void make_toy() {
     if (toy.toy == 0) return;

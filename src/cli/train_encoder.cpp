@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "cli/files.h"
+#include "io/shared/json.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/json.h"
 
 namespace transformer::cli {
 

@@ -5,7 +5,7 @@
 #include "cli/files.h"
 #include "cli/train.h"
 #include "cli/train_batch.h"
-#include "transformer/io/json.h"
+#include "io/shared/json.h"
 #include "transformer/toys/prices.h"
 #include "transformer/train/forecast.h"
 

@@ -4,7 +4,7 @@
 #include "cli/train.h"
 #include "cli/train_batch.h"
 #include "cli/train_encoder.h"
-#include "transformer/toys/languages.h"
+#include "toys/shared/languages.h"
 #include "transformer/train/mlm.h"
 
 namespace transformer::cli {
@@ -22,7 +22,7 @@ struct Mlm {
   ComputeConfig compute;
   SeedConfig seed;
 
-  // Songs (toys/languages.h) instead of files.
+  // Songs (toys/shared/languages.h) instead of files.
   void make_toy() {
     if (toy.toy == 0) return;
     if (!data.text.empty() || !data.valid_text.empty())

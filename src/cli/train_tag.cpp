@@ -6,7 +6,7 @@
 #include "cli/train.h"
 #include "cli/train_batch.h"
 #include "cli/train_encoder.h"
-#include "transformer/toys/labels.h"
+#include "toys/shared/labels.h"
 #include "transformer/train/tag.h"
 
 namespace transformer::cli {
@@ -24,7 +24,7 @@ struct Tag {
   ComputeConfig compute;
   SeedConfig seed;
 
-  // Names of people and places (toys/labels.h) instead of files.
+  // Names of people and places (toys/shared/labels.h) instead of files.
   void make_toy() {
     if (toy.toy == 0) return;
     if (!data.data.empty() || !data.valid.empty() || !data.test.empty())

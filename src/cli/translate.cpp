@@ -6,8 +6,8 @@
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "io/shared/blank.h"
+#include "io/shared/line_stream.h"
 #include "io/shared/output_file.h"
-#include "transformer/io/line_stream.h"
 #include "transformer/predict/translator.h"
 
 namespace transformer::cli {

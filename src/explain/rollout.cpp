@@ -5,9 +5,9 @@
 
 #include "explain/svg.h"
 #include "io/shared/base64.h"
+#include "models/shared/purpose.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/core/error.h"
-#include "transformer/models/purpose.h"
 
 namespace transformer {
 namespace {

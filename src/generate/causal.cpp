@@ -1,4 +1,4 @@
-#include "transformer/generate/causal.h"
+#include "generate/shared/causal.h"
 
 #include <algorithm>
 #include <limits>

@@ -3,8 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "io/shared/json.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/json.h"
 
 namespace transformer {
 namespace {

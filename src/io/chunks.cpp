@@ -1,4 +1,4 @@
-#include "transformer/io/chunks.h"
+#include "io/shared/chunks.h"
 
 namespace transformer {
 

@@ -1,4 +1,4 @@
-#include "transformer/io/line_stream.h"
+#include "io/shared/line_stream.h"
 
 #include <poll.h>
 #include <unistd.h>

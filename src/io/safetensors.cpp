@@ -14,9 +14,9 @@
 #include <set>
 
 #include "io/shared/atomic_file.h"
+#include "io/shared/json.h"
 #include "io/shared/mapping.h"
 #include "transformer/io/config.h"
-#include "transformer/io/json.h"
 
 namespace transformer {
 namespace {

@@ -1,8 +1,8 @@
 #include "transformer/models/classic.h"
 
+#include "io/shared/json.h"
 #include "models/families.h"
 #include "transformer/io/config.h"
-#include "transformer/io/json.h"
 #include "transformer/models/seq2seq.h"
 
 namespace transformer {

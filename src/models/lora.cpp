@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
+#include "io/shared/json.h"
 #include "models/lora_files.h"
 #include "transformer/autograd/autograd.h"
-#include "transformer/io/json.h"
 #include "transformer/ops/copy.h"
 #include "transformer/ops/shape.h"
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "io/shared/json.h"
 #include "transformer/io/config.h"
-#include "transformer/io/json.h"
 
 namespace transformer {
 namespace {

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "io/shared/atomic_file.h"
+#include "io/shared/json.h"
 #include "io/shared/read_file.h"
 #include "models/shared/files_beside.h"
-#include "transformer/io/json.h"
 #include "transformer/models/lora.h"
 #include "transformer/ops/shape.h"
 

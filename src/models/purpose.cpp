@@ -1,4 +1,4 @@
-#include "transformer/models/purpose.h"
+#include "models/shared/purpose.h"
 
 #include "transformer/models/seq2seq.h"
 #include "transformer/models/text.h"

@@ -5,15 +5,15 @@
 #include <numeric>
 
 #include "generate/shared/loop.h"
+#include "io/shared/utf8.h"
+#include "models/shared/purpose.h"
 #include "predict/finite.h"
 #include "predict/shared/text_reader.h"
+#include "text/shared/entities.h"
+#include "text/shared/words.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/utf8.h"
-#include "transformer/models/purpose.h"
 #include "transformer/models/text.h"
 #include "transformer/ops/shape.h"
-#include "transformer/text/entities.h"
-#include "transformer/text/words.h"
 
 namespace transformer {
 namespace {

@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "generate/shared/loop.h"
+#include "models/shared/purpose.h"
 #include "predict/finite.h"
 #include "predict/sentence_modules.h"
 #include "predict/shared/text_reader.h"
 #include "transformer/core/error.h"
-#include "transformer/models/purpose.h"
 #include "transformer/models/seq2seq.h"
 #include "transformer/models/text.h"
 #include "transformer/ops/shape.h"

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <set>
 
+#include "io/shared/json.h"
 #include "predict/finite.h"
 #include "transformer/autograd/autograd.h"
-#include "transformer/io/json.h"
 #include "transformer/models/lora.h"
 
 namespace transformer {

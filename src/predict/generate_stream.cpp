@@ -1,8 +1,8 @@
 #include <map>
 #include <ostream>
 
+#include "io/shared/chunks.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/chunks.h"
 #include "transformer/predict/generator.h"
 
 namespace transformer {

@@ -2,10 +2,10 @@
 
 #include <charconv>
 
+#include "generate/shared/causal.h"
+#include "models/shared/purpose.h"
 #include "predict/shared/text_reader.h"
 #include "transformer/core/error.h"
-#include "transformer/generate/causal.h"
-#include "transformer/models/purpose.h"
 #include "transformer/models/seq2seq.h"
 
 namespace transformer {

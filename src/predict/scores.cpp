@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "io/shared/columns.h"
+#include "text/shared/entities.h"
 #include "transformer/core/error.h"
-#include "transformer/text/entities.h"
 
 namespace transformer {
 namespace {

@@ -1,7 +1,7 @@
 #include "predict/sentence_modules.h"
 
+#include "io/shared/json.h"
 #include "transformer/core/error.h"
-#include "transformer/io/json.h"
 
 namespace transformer {
 namespace {

@@ -6,9 +6,9 @@
 #include <atomic>
 
 #include "generate/shared/loop.h"
+#include "io/shared/utf8.h"
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
-#include "transformer/io/utf8.h"
 #include "transformer/models/seq2seq.h"
 #include "transformer/models/text.h"
 #include "transformer/tokenizers/tokenizer_pair.h"

@@ -6,10 +6,10 @@
 #include <atomic>
 #include <ostream>
 
+#include "io/shared/utf8.h"
 #include "transformer/core/parallel.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
-#include "transformer/io/utf8.h"
 #include "transformer/models/seq2seq.h"
 #include "transformer/predict/text_report.h"
 

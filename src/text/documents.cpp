@@ -5,9 +5,9 @@
 
 #include "io/shared/characters.h"
 #include "io/shared/text_file.h"
+#include "io/shared/utf8.h"
 #include "transformer/core/parallel.h"
 #include "transformer/io/lines.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

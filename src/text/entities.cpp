@@ -1,4 +1,4 @@
-#include "transformer/text/entities.h"
+#include "text/shared/entities.h"
 
 #include <algorithm>
 #include <string_view>

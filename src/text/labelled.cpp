@@ -4,9 +4,9 @@
 #include <charconv>
 #include <map>
 
+#include "io/shared/json.h"
+#include "io/shared/utf8.h"
 #include "transformer/io/config.h"
-#include "transformer/io/json.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

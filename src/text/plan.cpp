@@ -1,5 +1,5 @@
 // Which texts or pairs make a batch: the order of an epoch as a pure function of the seed, the epoch and the lengths.
-#include "transformer/text/plan.h"
+#include "text/shared/plan.h"
 
 #include <algorithm>
 

@@ -4,9 +4,9 @@
 #include <charconv>
 
 #include "io/shared/blank.h"
+#include "io/shared/json.h"
+#include "io/shared/utf8.h"
 #include "transformer/io/config.h"
-#include "transformer/io/json.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

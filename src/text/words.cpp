@@ -1,4 +1,4 @@
-#include "transformer/text/words.h"
+#include "text/shared/words.h"
 
 #include "io/shared/characters.h"
 

@@ -1,10 +1,10 @@
 #include "tokenizers/decoders.h"
 
 #include "io/shared/characters.h"
+#include "io/shared/utf8.h"
 #include "tokenizers/aligned_text.h"
 #include "tokenizers/byte_alphabet.h"
 #include "tokenizers/json_parts.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -5,10 +5,10 @@
 #include <map>
 
 #include "io/shared/characters.h"
+#include "io/shared/utf8.h"
 #include "tokenizers/normalizers.h"
 #include "tokenizers/tokenizer_parts.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cctype>
 
+#include "io/shared/json.h"
 #include "io/shared/read_file.h"
 #include "tokenizers/json_parts.h"
-#include "transformer/io/json.h"
 
 namespace transformer {
 

@@ -1,10 +1,10 @@
 // Tokenizers of Hugging Face folders: tokenizer.json, and the older files, each made into the parts that tokenizer.json has.
+#include "io/shared/json.h"
 #include "io/shared/read_file.h"
+#include "io/shared/utf8.h"
 #include "tokenizers/habits.h"
 #include "tokenizers/languages.h"
 #include "tokenizers/shared/kinds.h"
-#include "transformer/io/json.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

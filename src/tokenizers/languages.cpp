@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "io/shared/characters.h"
+#include "io/shared/json.h"
 #include "io/shared/read_file.h"
 #include "tokenizers/shared/kinds.h"
-#include "transformer/io/json.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {

@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "io/shared/characters.h"
+#include "io/shared/utf8.h"
 #include "tokenizers/normalizers.h"
 #include "transformer/core/error.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

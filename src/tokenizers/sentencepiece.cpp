@@ -8,10 +8,10 @@
 
 #include "io/shared/atomic_file.h"
 #include "io/shared/read_file.h"
+#include "io/shared/utf8.h"
 #include "tokenizers/shared/kinds.h"
 #include "transformer/core/random.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

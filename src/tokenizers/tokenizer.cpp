@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "io/shared/utf8.h"
 #include "tokenizers/post_processors.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -1,9 +1,9 @@
 // Vocabularies of translators that are trained here, in the layouts that other tools open.
 #include "io/shared/base64.h"
+#include "io/shared/json.h"
 #include "tokenizers/habits.h"
 #include "tokenizers/shared/kinds.h"
 #include "tokenizers/tokenizer_parts.h"
-#include "transformer/io/json.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {

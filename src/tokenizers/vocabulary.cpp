@@ -5,10 +5,10 @@
 #include <set>
 
 #include "io/shared/characters.h"
+#include "io/shared/utf8.h"
 #include "tokenizers/byte_alphabet.h"
 #include "tokenizers/tokenizer_parts.h"
 #include "transformer/core/error.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "io/shared/atomic_file.h"
+#include "io/shared/utf8.h"
 #include "tokenizers/shared/kinds.h"
 #include "tokenizers/word_map.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer {
 namespace {

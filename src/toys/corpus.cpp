@@ -1,4 +1,4 @@
-#include "transformer/toys/corpus.h"
+#include "toys/corpus.h"
 
 #include <algorithm>
 #include <array>

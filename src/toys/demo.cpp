@@ -1,10 +1,10 @@
-#include "transformer/toys/demo.h"
+#include "toys/shared/demo.h"
 
 #include "io/shared/atomic_file.h"
+#include "toys/corpus.h"
 #include "transformer/explain/picture.h"
 #include "transformer/predict/translator.h"
 #include "transformer/text/bleu.h"
-#include "transformer/toys/corpus.h"
 #include "transformer/train/trainer.h"
 #include "transformer/train/translate.h"
 

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "toys/corpus.h"
 #include "toys/lexicon.h"
-#include "transformer/toys/corpus.h"
 
 namespace transformer::toy {
 

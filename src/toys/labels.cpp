@@ -1,4 +1,4 @@
-#include "transformer/toys/labels.h"
+#include "toys/shared/labels.h"
 
 #include <array>
 #include <set>

@@ -1,4 +1,4 @@
-#include "transformer/toys/languages.h"
+#include "toys/shared/languages.h"
 
 #include <algorithm>
 #include <array>

@@ -10,17 +10,17 @@
 #include "core/shared/hash.h"
 #include "generate/shared/loop.h"
 #include "io/shared/blank.h"
+#include "io/shared/chunks.h"
 #include "predict/shared/text_reader.h"
+#include "text/shared/plan.h"
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/labelled_rows.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/chunks.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/reduce.h"
 #include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
-#include "transformer/text/plan.h"
 
 namespace transformer {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "io/shared/json.h"
 #include "nn/shared/check_sizes.h"
 #include "predict/shared/text_reader.h"
 #include "train/probability.h"
-#include "transformer/io/json.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {

@@ -5,15 +5,15 @@
 #include <numeric>
 
 #include "generate/shared/loop.h"
+#include "io/shared/json.h"
+#include "io/shared/prefetch.h"
+#include "models/shared/purpose.h"
 #include "train/batch_size.h"
 #include "train/image_model.h"
 #include "train/shared/starting_folder.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/core/shuffle.h"
-#include "transformer/io/json.h"
-#include "transformer/io/prefetch.h"
-#include "transformer/models/purpose.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/shape.h"

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "io/shared/json.h"
 #include "nn/shared/check_sizes.h"
 #include "train/batch_size.h"
 #include "train/language_text.h"
 #include "train/probability.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/generate/generation_config.h"
-#include "transformer/io/json.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 #include "transformer/tokenizers/vocabulary.h"
 

@@ -9,15 +9,15 @@
 #include "generate/shared/loop.h"
 #include "io/shared/blank.h"
 #include "io/shared/characters.h"
+#include "io/shared/chunks.h"
+#include "io/shared/utf8.h"
 #include "predict/shared/text_reader.h"
+#include "text/shared/plan.h"
 #include "train/batch_size.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/chunks.h"
-#include "transformer/io/utf8.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/embedding.h"
 #include "transformer/ops/shape.h"
-#include "transformer/text/plan.h"
 
 namespace transformer {
 namespace {

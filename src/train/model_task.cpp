@@ -1,8 +1,8 @@
 #include "transformer/train/model_task.h"
 
+#include "io/shared/json.h"
 #include "train/shared/starting_folder.h"
 #include "transformer/autograd/autograd.h"
-#include "transformer/io/json.h"
 
 namespace transformer {
 

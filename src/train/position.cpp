@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "io/shared/json.h"
 #include "transformer/io/config.h"
-#include "transformer/io/json.h"
 
 namespace transformer {
 namespace {

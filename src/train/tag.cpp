@@ -6,17 +6,17 @@
 
 #include "core/shared/hash.h"
 #include "generate/shared/loop.h"
+#include "io/shared/chunks.h"
+#include "io/shared/utf8.h"
 #include "predict/shared/text_reader.h"
+#include "text/shared/entities.h"
+#include "text/shared/plan.h"
+#include "text/shared/words.h"
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/head_labels.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/chunks.h"
-#include "transformer/io/utf8.h"
 #include "transformer/ops/shape.h"
-#include "transformer/text/entities.h"
-#include "transformer/text/plan.h"
-#include "transformer/text/words.h"
 
 namespace transformer {
 namespace {

@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "backend/kernels.h"
+#include "io/shared/prefetch.h"
 #include "train/checkpoint.h"
 #include "train/position.h"
 #include "train/weights.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/prefetch.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/ops/copy.h"
 #include "transformer/train/metrics_log.h"

@@ -4,14 +4,14 @@
 #include <utility>
 
 #include "io/shared/blank.h"
+#include "io/shared/json.h"
+#include "models/shared/purpose.h"
 #include "tokenizers/shared/kinds.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
-#include "transformer/io/json.h"
 #include "transformer/models/classic.h"
-#include "transformer/models/purpose.h"
 
 namespace transformer {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <fstream>
 
+#include "io/shared/json.h"
 #include "support/golden.h"
 #include "support/op_check.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
-#include "transformer/io/json.h"
 
 namespace transformer::test {
 namespace {

@@ -1,10 +1,10 @@
 // `--lora-rank`, `--adapter` and `merge` as their user meets them: for every task, with a base that training does not touch.
 #include "cli/training.h"
+#include "io/shared/json.h"
 #include "support/toy_images.h"
-#include "transformer/io/json.h"
+#include "toys/corpus.h"
+#include "toys/shared/languages.h"
 #include "transformer/io/safetensors.h"
-#include "transformer/toys/corpus.h"
-#include "transformer/toys/languages.h"
 #include "transformer/toys/prices.h"
 
 namespace transformer::test {

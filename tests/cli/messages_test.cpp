@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "cli/command.h"
+#include "io/shared/json.h"
 #include "support/golden.h"
 #include "support/tiny_tokenizer.h"
-#include "transformer/io/json.h"
 
 namespace transformer::test {
 namespace {
@@ -51,7 +51,8 @@ TEST_F(Messages, NameTheSizesOfAModelByTheirFlags) {
   expect_usage("train forecast --csv x.csv --context 8 --patch-length 4 --stride 4 --horizon 2" + wrong, message);
   expect_usage("inspect --d-model 100 --num-heads 3", message);
   expect_usage("train lm --text text --arch llama --max-update 1 --save-dir m --d-model 15 --num-heads 3", "--d-model is 15: 3 heads of 5");
-  expect_usage("train lm --text text --max-update 1 --save-dir m --dropout 1 --attention-dropout 0", "--dropout is 1: expected a value in [0, 1)");
+  expect_usage("train lm --text text --max-update 1 --save-dir m --dropout 1 --attention-dropout 0",
+               "--dropout is 1: expected a value in [0, 1)");
 }
 
 TEST_F(Messages, NameTheKeyOfTheFileThatHasIt) {

@@ -12,9 +12,9 @@
 
 #include "cli/training.h"
 #include "support/toy_images.h"
-#include "transformer/toys/corpus.h"
-#include "transformer/toys/labels.h"
-#include "transformer/toys/languages.h"
+#include "toys/corpus.h"
+#include "toys/shared/labels.h"
+#include "toys/shared/languages.h"
 #include "transformer/toys/prices.h"
 #include "transformer/train/trainer.h"
 

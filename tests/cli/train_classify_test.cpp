@@ -1,8 +1,8 @@
 // `transformer train classify` and `train mlm` as their users meet them.
 #include "cli/training.h"
+#include "io/shared/json.h"
 #include "support/text_files.h"
-#include "transformer/io/json.h"
-#include "transformer/toys/languages.h"
+#include "toys/shared/languages.h"
 #include "transformer/train/trainer.h"
 
 namespace transformer::test {

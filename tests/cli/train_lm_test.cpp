@@ -1,6 +1,6 @@
 // `transformer train lm` as its user meets it: from text to a model that generates and is measured; given nonsense.
 #include "cli/training.h"
-#include "transformer/io/json.h"
+#include "io/shared/json.h"
 #include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer::test {

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "cli/training.h"
-#include "transformer/toys/corpus.h"
+#include "toys/corpus.h"
 
 namespace transformer::test {
 namespace {

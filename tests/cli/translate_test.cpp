@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "cli/command.h"
-#include "transformer/toys/corpus.h"
+#include "toys/corpus.h"
 
 namespace transformer::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transformer/io/utf8.h"
+#include "io/shared/utf8.h"
 
 namespace transformer::test {
 

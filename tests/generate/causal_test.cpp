@@ -1,6 +1,6 @@
 // Generation with decoder-only families against Hugging Face Transformers, token for token: each folder of the cases that has
 // what the reference generated.
-#include "transformer/generate/causal.h"
+#include "generate/shared/causal.h"
 
 #include <algorithm>
 

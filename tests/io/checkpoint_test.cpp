@@ -2,9 +2,9 @@
 
 #include <fstream>
 
+#include "io/shared/json.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
-#include "transformer/io/json.h"
 
 namespace transformer::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "transformer/io/json.h"
+#include "io/shared/json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "transformer/io/prefetch.h"
+#include "io/shared/prefetch.h"
 
 #include <gtest/gtest.h>
 

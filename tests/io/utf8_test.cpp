@@ -1,4 +1,4 @@
-#include "transformer/io/utf8.h"
+#include "io/shared/utf8.h"
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <set>
 
+#include "io/shared/json.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "transformer/autograd/autograd.h"
-#include "transformer/io/json.h"
 #include "transformer/models/model.h"
 #include "transformer/train/optimizer.h"
 

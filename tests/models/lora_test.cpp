@@ -5,10 +5,10 @@
 #include <cmath>
 #include <set>
 
+#include "io/shared/json.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "transformer/autograd/autograd.h"
-#include "transformer/io/json.h"
 #include "transformer/train/optimizer.h"
 
 namespace transformer::test {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "io/shared/json.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
-#include "transformer/io/json.h"
 #include "transformer/models/pegasus.h"
 #include "transformer/ops/softmax.h"
 

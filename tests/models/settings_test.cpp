@@ -2,8 +2,8 @@
 
 #include <fstream>
 
+#include "io/shared/json.h"
 #include "support/golden.h"
-#include "transformer/io/json.h"
 #include "transformer/models/model.h"
 
 namespace transformer::test {

@@ -3,9 +3,9 @@
 
 #include <map>
 
+#include "io/shared/json.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"
-#include "transformer/io/json.h"
 
 namespace transformer::test {
 namespace {

@@ -6,7 +6,7 @@
 #include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_tokenizer.h"
-#include "transformer/text/entities.h"
+#include "text/shared/entities.h"
 
 namespace transformer::test {
 namespace {

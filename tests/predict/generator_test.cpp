@@ -5,10 +5,10 @@
 #include <limits>
 #include <sstream>
 
+#include "io/shared/chunks.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_tokenizer.h"
-#include "transformer/io/chunks.h"
 
 namespace transformer::test {
 namespace {

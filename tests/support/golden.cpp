@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "io/shared/json.h"
 #include "support/paths.h"
-#include "transformer/io/json.h"
 
 namespace transformer::test {
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "transformer/io/json.h"
+#include "io/shared/json.h"
 
 namespace transformer::test {
 

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <filesystem>
 
+#include "io/shared/json.h"
 #include "support/golden.h"
 #include "support/op_check.h"
 #include "support/paths.h"
-#include "transformer/io/json.h"
 #include "transformer/text/chrf.h"
 
 namespace transformer::test {

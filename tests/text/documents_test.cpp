@@ -1,8 +1,8 @@
 #include "transformer/text/documents.h"
 
+#include "io/shared/utf8.h"
 #include "support/op_check.h"
 #include "support/text_files.h"
-#include "transformer/io/utf8.h"
 
 namespace transformer::test {
 namespace {

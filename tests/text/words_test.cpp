@@ -1,10 +1,10 @@
 // Words, the tokens that stand for them, and the names that their tags make up.
-#include "transformer/text/words.h"
+#include "text/shared/words.h"
 
 #include <gtest/gtest.h>
 
 #include "support/text_files.h"
-#include "transformer/text/entities.h"
+#include "text/shared/entities.h"
 #include "transformer/tokenizers/encoder_tokenizer.h"
 
 namespace transformer {

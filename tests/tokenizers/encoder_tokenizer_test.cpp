@@ -1,10 +1,10 @@
 // Vocabularies for encoders: what is made opens again as a Hugging Face tokenizer, and frames its texts.
 #include "transformer/tokenizers/encoder_tokenizer.h"
 
+#include "io/shared/json.h"
 #include "support/op_check.h"
 #include "support/text_files.h"
-#include "transformer/io/json.h"
-#include "transformer/toys/corpus.h"
+#include "toys/corpus.h"
 
 namespace transformer {
 namespace {

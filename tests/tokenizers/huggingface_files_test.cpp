@@ -1,12 +1,12 @@
 // The files that Hugging Face folders have beside or instead of tokenizer.json, and files that are damaged or hostile.
 #include <thread>
 
+#include "io/shared/json.h"
 #include "io/shared/read_file.h"
+#include "io/shared/utf8.h"
 #include "support/op_check.h"
 #include "support/text_files.h"
 #include "transformer/core/random.h"
-#include "transformer/io/json.h"
-#include "transformer/io/utf8.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {

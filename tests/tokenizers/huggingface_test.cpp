@@ -2,11 +2,11 @@
 // tests/golden/tokenizers-made (made by make.py there, in the styles of the families).
 #include <set>
 
+#include "io/shared/json.h"
 #include "io/shared/read_file.h"
+#include "io/shared/utf8.h"
 #include "support/op_check.h"
 #include "support/text_files.h"
-#include "transformer/io/json.h"
-#include "transformer/io/utf8.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {

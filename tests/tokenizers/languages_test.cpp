@@ -1,10 +1,10 @@
 // Tokenizers of models for many languages: which ids they have, and what stands around a text.
 #include <algorithm>
 
+#include "io/shared/json.h"
 #include "io/shared/read_file.h"
 #include "support/op_check.h"
 #include "support/text_files.h"
-#include "transformer/io/json.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {

@@ -1,5 +1,5 @@
 // The demonstration, far too short to learn anything: that it runs, and goes on where it was stopped.
-#include "transformer/toys/demo.h"
+#include "toys/shared/demo.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Made-up languages that counting words does not solve.
-#include "transformer/toys/languages.h"
+#include "toys/shared/languages.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "support/op_check.h"
-#include "transformer/toys/labels.h"
+#include "toys/shared/labels.h"
 
 namespace transformer {
 namespace {

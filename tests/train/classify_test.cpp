@@ -3,9 +3,9 @@
 
 #include <fstream>
 
+#include "io/shared/json.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
-#include "transformer/io/json.h"
 #include "transformer/predict/classifier.h"
 #include "transformer/train/mlm.h"
 #include "transformer/train/trainer.h"

@@ -6,11 +6,11 @@
 
 #include <fstream>
 
+#include "io/shared/json.h"
 #include "support/metrics.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "support/toy_images.h"
-#include "transformer/io/json.h"
 #include "transformer/ops/copy.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/train/trainer.h"

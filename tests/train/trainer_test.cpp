@@ -11,9 +11,9 @@
 #include <set>
 #include <thread>
 
+#include "io/shared/json.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
-#include "transformer/io/json.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/ops/copy.h"
 #include "transformer/ops/dropout.h"

@@ -3,14 +3,14 @@
 
 #include <fstream>
 
+#include "io/shared/json.h"
 #include "support/golden.h"
 #include "support/metrics.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_tokenizer.h"
-#include "transformer/io/json.h"
+#include "toys/corpus.h"
 #include "transformer/predict/translator.h"
-#include "transformer/toys/corpus.h"
 #include "transformer/train/trainer.h"
 
 namespace transformer::test {

@@ -1,8 +1,8 @@
 #include "transformer/vision/processor.h"
 
+#include "io/shared/json.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
-#include "transformer/io/json.h"
 
 namespace transformer::test {
 namespace {

@@ -1,5 +1,5 @@
 #pragma once
-// Three more made-up languages, like those of toys/languages.h, with labels of other kinds. In all of them the order of the words
+// Three more made-up languages, like those of toys/shared/languages.h, with labels of other kinds. In all of them the order of the words
 // decides. Nothing is random: the n-th text is always the same, and all texts are different.
 
 #include <cstdint>
