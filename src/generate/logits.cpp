@@ -13,8 +13,6 @@ namespace {
 using Ids = std::vector<std::int32_t>;
 using Logits = std::span<float>;
 
-constexpr float never = -std::numeric_limits<float>::infinity();
-
 // An id may be any number: that of a token the model does not predict is passed over.
 void ban(Logits logits, std::span<const std::int32_t> ids) {
   for (const std::int32_t id : ids)

@@ -14,8 +14,6 @@ namespace {
 
 using Logits = std::span<float>;
 
-constexpr float never = -std::numeric_limits<float>::infinity();
-
 // Removes what is improbable, but never the best token.
 void keep_at_least(Logits logits, const RowSoftmax& softmax, double probability) {
   for (float& value : logits)

@@ -11,7 +11,6 @@
 #include "transformer/core/error.h"
 
 namespace transformer {
-namespace {
 
 // Bytes on their way to a file as gzip has them.
 class Gzip {
@@ -44,8 +43,6 @@ class Gzip {
   z_stream stream_ = {};
   std::array<Bytef, std::size_t{1} << 15> out_;
 };
-
-}  // namespace
 
 // What is written collects here and goes to the file when it is full, or flushed.
 class OutputFile::Buffer final : public std::streambuf {

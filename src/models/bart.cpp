@@ -6,7 +6,7 @@ namespace transformer::families {
 
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_bart(Settings& s) {
   return make_bart_body(s,
                         {.architecture = "BartForConditionalGeneration",
                          .base_architecture = "BartModel",
@@ -17,6 +17,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family bart{.model_type = "bart", .make = make, .lora_targets = {"q_proj", "v_proj"}};
+const Family bart{.model_type = "bart", .make = make_bart, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

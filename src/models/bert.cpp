@@ -5,7 +5,7 @@
 namespace transformer::families {
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_bert(Settings& s) {
   TextFamily f = read_bert(s, "Bert", "bert.");
   TextConfig& c = f.config;
   if (f.is("Model")) {
@@ -39,6 +39,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family bert{.model_type = "bert", .make = make, .lora_targets = {"query", "value"}};
+const Family bert{.model_type = "bert", .make = make_bert, .lora_targets = {"query", "value"}};
 
 }  // namespace transformer::families

@@ -5,7 +5,7 @@
 namespace transformer::families {
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_distilbert(Settings& s) {
   s.alias("hidden_size", "dim");
   s.alias("num_attention_heads", "n_heads");
   s.alias("num_hidden_layers", "n_layers");
@@ -79,6 +79,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family distilbert{.model_type = "distilbert", .make = make, .lora_targets = {"q_lin", "v_lin"}};
+const Family distilbert{.model_type = "distilbert", .make = make_distilbert, .lora_targets = {"q_lin", "v_lin"}};
 
 }  // namespace transformer::families

@@ -6,7 +6,7 @@
 namespace transformer::families {
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_falcon(Settings& s) {
   s.alias("n_embed", "hidden_size");
   TextFamily f{.architecture = s.architecture(
                    {"FalconForCausalLM", "FalconModel", "FalconForSequenceClassification", "FalconForTokenClassification"}),
@@ -68,6 +68,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family falcon{.model_type = "falcon", .make = make, .lora_targets = {"query_key_value"}};
+const Family falcon{.model_type = "falcon", .make = make_falcon, .lora_targets = {"query_key_value"}};
 
 }  // namespace transformer::families

@@ -5,7 +5,7 @@
 namespace transformer::families {
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_gpt2(Settings& s) {
   s.alias("hidden_size", "n_embd");
   s.alias("max_position_embeddings", "n_positions");
   s.alias("num_attention_heads", "n_head");
@@ -55,6 +55,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family gpt2{.model_type = "gpt2", .make = make, .lora_targets = {"c_attn"}};
+const Family gpt2{.model_type = "gpt2", .make = make_gpt2, .lora_targets = {"c_attn"}};
 
 }  // namespace transformer::families

@@ -16,7 +16,6 @@
 namespace transformer {
 namespace {
 
-constexpr const char* where = "lora";
 const std::string all_linear = "all-linear";
 
 // "h.0.attn.c_attn" of "h.0.attn.c_attn.weight"; "classifier" of "classifier.out_proj.weight"
@@ -134,9 +133,9 @@ std::vector<NamedParameter> adapter_parameters(Model& model) {
 }
 
 void check(const LoraConfig& c) {
-  if (c.rank < 1) fail(where, "lora_rank is {}: expected 1 or more", c.rank);
-  if (!(c.alpha > 0.0F) || !std::isfinite(c.alpha)) fail(where, "lora_alpha is {}: expected more than 0", c.alpha);
-  if (!(c.dropout >= 0.0F && c.dropout < 1.0F)) fail(where, "lora_dropout is {}: expected a value in [0, 1)", c.dropout);
+  if (c.rank < 1) fail("lora", "lora_rank is {}: expected 1 or more", c.rank);
+  if (!(c.alpha > 0.0F) || !std::isfinite(c.alpha)) fail("lora", "lora_alpha is {}: expected more than 0", c.alpha);
+  if (!(c.dropout >= 0.0F && c.dropout < 1.0F)) fail("lora", "lora_dropout is {}: expected a value in [0, 1)", c.dropout);
 }
 
 }  // namespace
@@ -155,15 +154,15 @@ void add_lora(Context& ctx, Model& model, LoraConfig config, const std::vector<N
       if (site.is_called(target)) found.insert(target);
     if (!all && !site.is_one_of(config.targets)) continue;
     if (config.rank > std::min(site.weight.rows, site.ours.linear->weight.shape[1]))
-      fail(where, "lora_rank is {}, but {} is {}: expected less", config.rank, site.name(), site.weight.shape());
+      fail("lora", "lora_rank is {}, but {} is {}: expected less", config.rank, site.name(), site.weight.shape());
     site.add(config.rank);
     if (all) found.insert(site.name());
   }
   for (const std::string& target : config.targets)
     if (!all && !found.contains(target))
-      fail(where, "lora_targets: no matrix of this model is called '{}'; there are {}, and all-linear for all of them", target,
+      fail("lora", "lora_targets: no matrix of this model is called '{}'; there are {}, and all-linear for all of them", target,
            fmt::join(possible, ", "));
-  if (found.empty()) fail(where, "lora_targets: name the modules to adapt; there are {}", fmt::join(possible, ", "));
+  if (found.empty()) fail("lora", "lora_targets: name the modules to adapt; there are {}", fmt::join(possible, ", "));
   if (all) config.targets.assign(found.begin(), found.end());
   model.lora = config;
   for (const Site& site : sites)

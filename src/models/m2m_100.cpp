@@ -6,7 +6,7 @@ namespace transformer::families {
 
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_m2m_100(Settings& s) {
   return make_bart_body(s,
                         {.architecture = "M2M100ForConditionalGeneration",
                          .base_architecture = "M2M100Model",
@@ -23,6 +23,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family m2m_100{.model_type = "m2m_100", .make = make, .lora_targets = {"q_proj", "v_proj"}};
+const Family m2m_100{.model_type = "m2m_100", .make = make_m2m_100, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

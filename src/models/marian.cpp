@@ -22,7 +22,7 @@ namespace families {
 
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_marian(Settings& s) {
   return make_bart_body(s,
                         {.architecture = "MarianMTModel",
                          .base_architecture = "MarianModel",
@@ -36,7 +36,7 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family marian{.model_type = "marian", .make = make, .lora_targets = {"q_proj", "v_proj"}};
+const Family marian{.model_type = "marian", .make = make_marian, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace families
 

@@ -6,7 +6,7 @@ namespace transformer::families {
 
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_mbart(Settings& s) {
   return make_bart_body(s,
                         {.architecture = "MBartForConditionalGeneration",
                          .base_architecture = "MBartModel",
@@ -18,6 +18,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family mbart{.model_type = "mbart", .make = make, .lora_targets = {"q_proj", "v_proj"}};
+const Family mbart{.model_type = "mbart", .make = make_mbart, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

@@ -12,8 +12,6 @@
 namespace transformer {
 namespace {
 
-constexpr const char* config_file = "config.json";
-
 // The type config.json says the tensors have, under its new or its old name.
 std::optional<DType> stored_dtype(const nlohmann::json& config) {
   for (const char* key : {"dtype", "torch_dtype"})
@@ -81,7 +79,7 @@ void save_model(Context& ctx, Model& model, const std::filesystem::path& folder,
   }
   save_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
   if (options.files) copy_files(model.origin(), folder);
-  write_json(folder / config_file, with_dtype(model.config(), dtype));
+  write_json(folder / "config.json", with_dtype(model.config(), dtype));
 }
 
 const Tensor* optional_input(const NamedTensors& inputs, std::string_view name, int rank) {

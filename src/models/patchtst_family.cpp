@@ -146,7 +146,7 @@ bool first_of(Settings& s, std::string_view key, const std::string& first, const
   return given == first;
 }
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_patchtst(Settings& s) {
   PatchTSTConfig c;
   c.head = head_of(s.architecture({"PatchTSTForPrediction", "PatchTSTForRegression", "PatchTSTForClassification", "PatchTSTModel"}));
   s.alias("hidden_size", "d_model");
@@ -202,6 +202,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family families::patchtst{.model_type = "patchtst", .make = make, .lora_targets = {"q_proj", "v_proj"}};
+const Family families::patchtst{.model_type = "patchtst", .make = make_patchtst, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer

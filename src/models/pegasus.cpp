@@ -24,7 +24,7 @@ namespace families {
 
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_pegasus(Settings& s) {
   return make_bart_body(s,
                         {.architecture = "PegasusForConditionalGeneration",
                          .base_architecture = "PegasusModel",
@@ -38,7 +38,7 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family pegasus{.model_type = "pegasus", .make = make, .lora_targets = {"q_proj", "v_proj"}};
+const Family pegasus{.model_type = "pegasus", .make = make_pegasus, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace families
 

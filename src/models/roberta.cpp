@@ -5,7 +5,7 @@
 namespace transformer::families {
 namespace {
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_roberta(Settings& s) {
   TextFamily f = read_bert(s, "Roberta", "roberta.");
   TextConfig& c = f.config;
   if (c.padding < 0) s.refuse("pad_token_id", "positions are counted from it");
@@ -45,6 +45,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family roberta{.model_type = "roberta", .make = make, .lora_targets = {"query", "value"}};
+const Family roberta{.model_type = "roberta", .make = make_roberta, .lora_targets = {"query", "value"}};
 
 }  // namespace transformer::families

@@ -9,8 +9,6 @@
 namespace transformer {
 namespace {
 
-constexpr std::string_view where = "config.json";
-
 // What any configuration may have and what does not change the numbers of a model: where it comes from, how Hugging Face's
 // classes return things, the names of classes, special tokens, settings of generation (which generation reads).
 constexpr std::array common = {"model_type",
@@ -79,14 +77,14 @@ constexpr std::array common = {"model_type",
 constexpr std::int64_t largest_size = std::int64_t{1} << 28, most_layers = 2'000;
 
 std::int64_t checked(std::string_view key, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most) fail(where, "{} is {}: expected {} to {}", key, value, least, most);
+  if (value < least || value > most) fail("config.json", "{} is {}: expected {} to {}", key, value, least, most);
   return value;
 }
 
 }  // namespace
 
 Settings::Settings(const nlohmann::json& config) : config_(config) {
-  if (!config_.is_object()) fail(where, "expected a JSON object");
+  if (!config_.is_object()) fail("config.json", "expected a JSON object");
   model_type_ = require<std::string>("model_type");
   for (const char* key : common) known_.emplace(key);
   only("pruned_heads", nlohmann::json::object(), "models without some of their heads are not supported");
@@ -104,7 +102,7 @@ void Settings::check_small(std::string_view key, std::int64_t value) {
   checked(key, value, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max());
 }
 
-void Settings::missing(std::string_view key) { fail(where, "the key '{}' is missing", key); }
+void Settings::missing(std::string_view key) { fail("config.json", "the key '{}' is missing", key); }
 
 std::int64_t Settings::size(std::string_view key, std::int64_t fallback) { return checked(key, get(key, fallback), 1, largest_size); }
 
@@ -132,7 +130,7 @@ Activation Settings::activation_named(std::string_view key, std::string_view nam
     if (known_name == name) return kind;
     names.push_back(known_name);
   }
-  fail(where, "{}: the activation '{}' is not supported, only {}", key, name, fmt::join(names, ", "));
+  fail("config.json", "{}: the activation '{}' is not supported, only {}", key, name, fmt::join(names, ", "));
 }
 
 std::string Settings::architecture(const std::vector<std::string>& known) {
@@ -140,12 +138,12 @@ std::string Settings::architecture(const std::vector<std::string>& known) {
   if (!given || given->empty()) return known.front();
   for (const std::string& name : *given)
     if (std::find(known.begin(), known.end(), name) != known.end()) return name;
-  fail(where, "architectures has {}: of model_type {} there are {}", fmt::join(*given, ", "), model_type_, fmt::join(known, ", "));
+  fail("config.json", "architectures has {}: of model_type {} there are {}", fmt::join(*given, ", "), model_type_, fmt::join(known, ", "));
 }
 
 std::int64_t Settings::labels() {
   if (const nlohmann::json* names = find("id2label"); names != nullptr && !names->is_null()) {
-    if (!names->is_object() || names->empty()) fail(where, "id2label: expected an object with a name for each class");
+    if (!names->is_object() || names->empty()) fail("config.json", "id2label: expected an object with a name for each class");
     return static_cast<std::int64_t>(names->size());
   }
   return checked("num_labels", maybe<std::int64_t>("num_labels").value_or(2), 1, largest_size);
@@ -154,7 +152,7 @@ std::int64_t Settings::labels() {
 void Settings::only(std::string_view key, const nlohmann::json& value, std::string_view why) {
   const nlohmann::json* given = find(key);
   if (given != nullptr && *given != value && !given->is_null())
-    fail(where, "{} is {}: only {} is possible; {}", key, given->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+    fail("config.json", "{} is {}: only {} is possible; {}", key, given->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
          value.dump(), why);
 }
 
@@ -169,14 +167,14 @@ void Settings::alias(std::string_view other, std::string_view key) {
   const nlohmann::json value = *it;
   config_.erase(it);
   if (const auto first = config_.find(key); first != config_.end() && *first != value)
-    fail(where, "{} and {} are two names of one setting, but their values differ", other, key);
+    fail("config.json", "{} and {} are two names of one setting, but their values differ", other, key);
   config_[std::string(key)] = value;
 }
 
 void Settings::refuse(std::string_view key, std::string_view why) const {
   const auto it = config_.find(key);
   const std::string value = it == config_.end() ? "not given" : it->dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  fail(where, "{} is {}: {}", key, value, why);
+  fail("config.json", "{} is {}: {}", key, value, why);
 }
 
 void Settings::done() const {
@@ -185,7 +183,7 @@ void Settings::done() const {
   constexpr std::size_t enough = 10'000;  // bytes
   for (const auto& [key, value] : config_.items())
     if (!known_.contains(key) && unknown.size() < enough) unknown += fmt::format("\n  unknown key '{}'{}", key, did_you_mean(key, known));
-  if (!unknown.empty()) fail(where, "not all of it is understood, so the model might be another one than it says:{}", unknown);
+  if (!unknown.empty()) fail("config.json", "not all of it is understood, so the model might be another one than it says:{}", unknown);
 }
 
 }  // namespace transformer

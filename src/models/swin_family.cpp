@@ -81,7 +81,7 @@ class SwinModel final : public Model {
   std::string prefix_;
 };
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_swin(Settings& s) {
   const bool base = s.architecture({"SwinForImageClassification", "SwinModel"}) == "SwinModel";
   s.alias("num_attention_heads", "num_heads");
   s.alias("num_hidden_layers", "num_layers");
@@ -127,6 +127,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family families::swin{.model_type = "swin", .make = make, .lora_targets = {"q_proj", "v_proj"}};
+const Family families::swin{.model_type = "swin", .make = make_swin, .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer

@@ -47,7 +47,7 @@ FeedForwardKind feed_forward(Settings& s) {
   return feed_forward_of(s.activation_named("feed_forward_proj", activation), gated);
 }
 
-std::unique_ptr<Model> make(Settings& s) {
+std::unique_ptr<Model> make_t5(Settings& s) {
   s.alias("hidden_size", "d_model"), s.alias("num_attention_heads", "num_heads"), s.alias("num_hidden_layers", "num_layers");
   s.alias("head_dim", "d_kv"), s.alias("layer_norm_eps", "layer_norm_epsilon");
   const float dropout = s.get("dropout_rate", 0.1F);
@@ -103,6 +103,6 @@ std::unique_ptr<Model> make(Settings& s) {
 
 }  // namespace
 
-const Family t5{.model_type = "t5", .make = make, .lora_targets = {"q", "v"}};
+const Family t5{.model_type = "t5", .make = make_t5, .lora_targets = {"q", "v"}};
 
 }  // namespace transformer::families

@@ -144,7 +144,7 @@ class VitModel final : public Model {
   std::string base_, prefix_;
 };
 
-std::unique_ptr<Model> make(Settings& s, const std::string& prefix, const std::string& camel) {
+std::unique_ptr<Model> make_vit_or_deit(Settings& s, const std::string& prefix, const std::string& camel) {
   const bool deit = prefix == "deit";
   std::vector<std::string> known{camel + "ForImageClassification", camel + "Model"};
   if (deit) known.push_back(camel + "ForImageClassificationWithTeacher");
@@ -184,8 +184,8 @@ std::unique_ptr<Model> make(Settings& s, const std::string& prefix, const std::s
   return std::make_unique<VitModel>(c, problem_type(s), prefix, base);
 }
 
-std::unique_ptr<Model> make_vit(Settings& s) { return make(s, "vit", "ViT"); }
-std::unique_ptr<Model> make_deit(Settings& s) { return make(s, "deit", "DeiT"); }
+std::unique_ptr<Model> make_vit(Settings& s) { return make_vit_or_deit(s, "vit", "ViT"); }
+std::unique_ptr<Model> make_deit(Settings& s) { return make_vit_or_deit(s, "deit", "DeiT"); }
 
 }  // namespace
 

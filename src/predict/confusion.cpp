@@ -5,14 +5,13 @@
 #include <algorithm>
 
 #include "io/shared/columns.h"
+#include "predict/share.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
 namespace {
 
 constexpr std::int64_t most_shown = 20, most_written = 1000;
-
-double share(std::int64_t part, std::int64_t whole) { return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole); }
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "io/shared/columns.h"
+#include "predict/share.h"
 #include "text/shared/entities.h"
 #include "transformer/core/error.h"
 
@@ -13,8 +14,6 @@ namespace transformer {
 namespace {
 
 using nlohmann::json;
-
-double share(std::int64_t part, std::int64_t whole) { return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole); }
 
 }  // namespace
 

@@ -16,8 +16,8 @@
 namespace transformer {
 namespace {
 
-constexpr std::size_t longest_text = std::size_t{1} << 20;    // bytes of a sentence that are looked at
-constexpr std::size_t largest_chunk = std::size_t{16} << 20;  // bytes read before they are translated
+constexpr std::size_t longest_sentence = std::size_t{1} << 20;  // bytes of a sentence that are looked at
+constexpr std::size_t largest_chunk = std::size_t{16} << 20;    // bytes read before they are translated
 
 // The first `bytes` of a text, or a few less so that no character is cut.
 std::string_view beginning_of(std::string_view text, std::size_t bytes) {
@@ -111,9 +111,9 @@ bool Translator::complete() const { return tokenizers_.source->kind() == "huggin
 
 std::vector<std::int32_t> Translator::source_ids(const std::string& text, std::size_t longest, std::int64_t& replaced,
                                                  std::int64_t& cut) const {
-  std::vector<std::int32_t> ids = tokenizers_.source->encode(beginning_of(text, longest_text), &replaced);
+  std::vector<std::int32_t> ids = tokenizers_.source->encode(beginning_of(text, longest_sentence), &replaced);
   const std::size_t around = frame_.before.size() + frame_.behind.size(), room = longest - std::min(longest, around);
-  if (text.size() > longest_text || ids.size() > room) ++cut;
+  if (text.size() > longest_sentence || ids.size() > room) ++cut;
   if (ids.size() > room) ids.resize(room);
   if (ids.empty()) return ids;
   ids.insert(ids.begin(), frame_.before.begin(), frame_.before.end());

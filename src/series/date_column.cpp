@@ -10,14 +10,14 @@
 namespace transformer {
 namespace {
 
+constexpr const char* no_date = "is no date";
+
+}  // namespace
+
 std::string shown(std::string_view text) {
   constexpr std::size_t longest = 40;
   return text.size() <= longest ? std::string(text) : fmt::format("{}…", text.substr(0, longest));
 }
-
-constexpr const char* no_date = "is no date";
-
-}  // namespace
 
 bool is_date(std::string_view text) {
   DateFormat format;

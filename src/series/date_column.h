@@ -10,6 +10,9 @@
 
 namespace transformer {
 
+// A cell in a message: the beginning of a long one.
+std::string shown(std::string_view text);
+
 // A date by itself, in one of the forms that are known without being told; a plain integer is none.
 bool is_date(std::string_view text);
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 
+#include "io/shared/characters.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
@@ -15,14 +16,11 @@ using std::chrono::days;
 using std::chrono::sys_days;
 using std::chrono::year_month_day;
 
-constexpr std::int64_t a_day = 86400;
 constexpr std::array<std::string_view, 12> months{"January", "February", "March",     "April",   "May",      "June",
                                                   "July",    "August",   "September", "October", "November", "December"};
 constexpr std::array<std::string_view, 7> weekdays{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"};
 
 bool is_space(char c) { return c == ' ' || c == '\t'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 std::string expanded(std::string_view pattern) {
   std::string out;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
@@ -70,7 +68,7 @@ std::optional<int> take_name(std::string_view& text, const std::array<std::strin
 }
 
 // What a text says, part by part.
-struct Parts {
+struct DateParts {
   int year = 1970, month = 1, day = 1, hour = 0, minute = 0, second = 0, of_year = 0;
   int half = -1;  // of the day: 0 AM, 1 PM
   bool twelve = false;
@@ -183,7 +181,7 @@ bool has_time(std::string_view pattern) {
 std::optional<PatternDate> take_date(std::string_view& text, std::string_view pattern) {
   const std::string all = expanded(pattern);
   std::string_view rest = text;
-  Parts parts;
+  DateParts parts;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (is_space(all[i])) {
       while (!rest.empty() && is_space(rest.front())) rest.remove_prefix(1);

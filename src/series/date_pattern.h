@@ -12,6 +12,8 @@
 
 namespace transformer {
 
+inline constexpr std::int64_t a_day = 86400;  // seconds
+
 struct PatternDate {
   std::int64_t seconds = 0;  // since 1970-01-01, by the clock of its zone
   bool padded = true;        // no month, day or hour has less than two digits

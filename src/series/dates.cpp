@@ -21,7 +21,6 @@ using std::chrono::sys_days;
 using std::chrono::year;
 using std::chrono::year_month_day;
 
-constexpr std::int64_t a_day = 86400;
 constexpr std::int64_t furthest = std::int64_t{1} << 61;  // integers beyond it are no dates: differences must not overflow
 
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0); }

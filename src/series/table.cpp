@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "io/shared/characters.h"
 #include "series/date_column.h"
 #include "transformer/io/lines.h"
 
@@ -34,8 +35,6 @@ std::optional<double> number_in(std::string_view cell) {
   if (error != std::errc() || end != cell.data() + cell.size() || !std::isfinite(value)) return std::nullopt;
   return value;
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 // 1,234: may be read as a thousand and more. Not 0,234 nor 1,5.
 bool may_be_thousands(std::string_view cell) {
@@ -86,11 +85,6 @@ class Numbers {
   bool sure_ = false;
   std::string comma_, point_;  // the first of them, with its place
 };
-
-std::string shown(std::string_view text) {
-  constexpr std::size_t longest = 40;
-  return text.size() <= longest ? std::string(text) : fmt::format("{}…", text.substr(0, longest));
-}
 
 // 01/31/20, 31.1.20, 31-Jan-20: what a person reads as a date. Not 1.000.000.
 bool looks_like_date(std::string_view cell) {

@@ -1,12 +1,12 @@
 // The tokenizers of BLEU. They are defined by substitutions of regular expressions, from left to right and without
 // overlap; what follows are these substitutions, one pass each.
+#include "io/shared/characters.h"
 #include "io/shared/unicode.h"
 #include "transformer/text/bleu.h"
 
 namespace transformer {
 namespace {
 
-bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
 bool is_point(char32_t c) { return c == '.' || c == ','; }
 bool is_ascii_mark(char32_t c) {  // all ASCII punctuation but ' , - .
   return (c > ' ' && c <= '&') || (c >= '(' && c <= '+') || c == '/' || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||

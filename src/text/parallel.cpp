@@ -10,8 +10,6 @@
 namespace transformer {
 namespace {
 
-constexpr std::string_view where = "parallel text";
-
 std::int64_t count_rest(LineReader& reader) {
   for (std::string line; reader.next(line);) {
   }
@@ -47,7 +45,7 @@ bool looks_like_header(const std::vector<std::string>& cells) {
 }  // namespace
 
 PairSource read_pairs(const std::string& source, const std::string& target) {
-  if (source == "-" && target == "-") fail(where, "source and target cannot both be read from standard input");
+  if (source == "-" && target == "-") fail("parallel text", "source and target cannot both be read from standard input");
   struct Files {
     LineReader source, target;
   };
@@ -55,10 +53,11 @@ PairSource read_pairs(const std::string& source, const std::string& target) {
     const bool more_source = files->source.next(source), more_target = files->target.next(target);
     if (more_source != more_target) {
       const std::int64_t source_lines = count_rest(files->source), target_lines = count_rest(files->target);
-      fail(where, "{} has {} lines and {} has {}: they must have the same number, line by line", files->source.path(), source_lines,
-           files->target.path(), target_lines);
+      fail("parallel text", "{} has {} lines and {} has {}: they must have the same number, line by line", files->source.path(),
+           source_lines, files->target.path(), target_lines);
     }
-    if (!more_source && files->source.number() == 0) fail(where, "{} and {} are empty", files->source.path(), files->target.path());
+    if (!more_source && files->source.number() == 0)
+      fail("parallel text", "{} and {} are empty", files->source.path(), files->target.path());
     return more_source;
   };
 }
@@ -107,9 +106,10 @@ PairTokens pair_tokens(const Tokenizer& source, const SpecialTokens& target) {
     const std::vector<std::int32_t> behind = frame_of(source).behind;
     if (behind.empty() || behind.back() != tokens.source_end) tokens.source_end = -1;
   } else if (tokens.source_end < 0) {
-    fail(where, "the source tokenizer has no token for the end of a sentence");
+    fail("parallel text", "the source tokenizer has no token for the end of a sentence");
   }
-  if (target.bos < 0 || target.eos < 0) fail(where, "the target tokenizer needs tokens for the beginning and the end of a sentence");
+  if (target.bos < 0 || target.eos < 0)
+    fail("parallel text", "the target tokenizer needs tokens for the beginning and the end of a sentence");
   return tokens;
 }
 
@@ -120,9 +120,9 @@ void PairDataset::add(std::span<const std::int32_t> source, std::span<const std:
 
 PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_tokenizer, const Tokenizer& target_tokenizer,
                               const PairFilter& filter, PairReport& report, int threads, const std::optional<PairTokens>& tokens) {
-  if (filter.max_length < 0) wrong_setting(where, "max_length", "is {}, must not be negative", filter.max_length);
+  if (filter.max_length < 0) wrong_setting("parallel text", "max_length", "is {}, must not be negative", filter.max_length);
   if (filter.max_ratio != 0.0 && !(filter.max_ratio >= 1.0))
-    wrong_setting(where, "max_ratio", "is {}, must be 0 (any) or at least 1", filter.max_ratio);
+    wrong_setting("parallel text", "max_ratio", "is {}, must be 0 (any) or at least 1", filter.max_ratio);
   if (threads <= 0) threads = hardware_threads();
   PairDataset data(tokens ? *tokens : pair_tokens(source_tokenizer, target_tokenizer.special_tokens()));
   report = {};
@@ -159,10 +159,10 @@ PairDataset PairDataset::load(const PairSource& pairs, const Tokenizer& source_t
       else data.add(pair.source, pair.target);
     }
   }
-  if (report.total == 0) fail(where, "there are no pairs");
+  if (report.total == 0) fail("parallel text", "there are no pairs");
   if (data.size() == 0)
-    fail(where, "none of {} pairs is left: {} have an empty side, {} are too long, {} have sides of too different lengths", report.total,
-         report.empty, report.too_long, report.unbalanced);
+    fail("parallel text", "none of {} pairs is left: {} have an empty side, {} are too long, {} have sides of too different lengths",
+         report.total, report.empty, report.too_long, report.unbalanced);
   return data;
 }
 

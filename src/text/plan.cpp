@@ -10,8 +10,6 @@
 namespace transformer {
 namespace {
 
-constexpr std::string_view where = "plan_epoch";
-
 // Batches that one bucket is enough for: within it pairs are sorted by length.
 constexpr std::int64_t bucket_batches = 64;
 
@@ -37,8 +35,8 @@ void sort_buckets(std::vector<Pair>& order, std::int64_t max_tokens) {
 // name: of what has those lengths, "pair" or "text".
 std::vector<std::vector<std::int64_t>> plan(std::vector<Pair> order, std::string_view name, std::int64_t max_tokens, std::uint64_t seed,
                                             std::int64_t epoch) {
-  if (max_tokens < 1) wrong_setting(where, "max_tokens", "is {}, must be at least 1", max_tokens);
-  if (epoch < 0 || epoch > 0xFFFFFFFF) fail(where, "there is no epoch {}", epoch);
+  if (max_tokens < 1) wrong_setting("plan_epoch", "max_tokens", "is {}, must be at least 1", max_tokens);
+  if (epoch < 0 || epoch > 0xFFFFFFFF) fail("plan_epoch", "there is no epoch {}", epoch);
   shuffle(order, epoch_stream(seed, epoch));
   sort_buckets(order, max_tokens);
 
@@ -46,8 +44,8 @@ std::vector<std::vector<std::int64_t>> plan(std::vector<Pair> order, std::string
   Pair batch;
   for (const Pair& pair : order) {
     if (pair.larger() > max_tokens)
-      fail(where, "{} {} has {} tokens, more than a batch may have (max_tokens {}): raise that, or lower max_length", name, pair.index,
-           pair.larger(), max_tokens);
+      fail("plan_epoch", "{} {} has {} tokens, more than a batch may have (max_tokens {}): raise that, or lower max_length", name,
+           pair.index, pair.larger(), max_tokens);
     batch.source += pair.source, batch.target += pair.target;
     if (batches.empty() || batch.larger() > max_tokens) {
       batches.emplace_back();

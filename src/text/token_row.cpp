@@ -10,23 +10,24 @@
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {
-namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian and mapped as they are");
 
 constexpr std::array<char, 8> magic{'T', 'R', 'T', 'O', 'K', 'E', 'N', 'S'}, end_magic{'T', 'O', 'K', 'E', 'N', 'E', 'N', 'D'};
 
-struct Header {
+struct TokenFileHeader {
   std::array<char, 8> name = magic;
   std::uint32_t version = 1, width = 0;
   std::uint64_t vocabulary = 0, vocabulary_fingerprint = 0;
   std::array<std::uint64_t, 4> zeros = {};
 };
-struct Footer {
+struct TokenFileFooter {
   std::uint64_t tokens = 0, text_bytes = 0, fingerprint = 0;
   std::array<char, 8> name = end_magic;
 };
-static_assert(sizeof(Header) == 64 && sizeof(Footer) == 32);
+static_assert(sizeof(TokenFileHeader) == 64 && sizeof(TokenFileFooter) == 32);
+
+namespace {
 
 std::uint64_t hash_of(std::span<const std::int32_t> ids) {
   Hash hash;
@@ -57,8 +58,8 @@ TokenRow TokenRow::open(const std::filesystem::path& path, const Tokenizer& toke
   TokenRow row;
   row.name_ = path.string();
   const auto file = std::make_shared<const Mapping>(row.name_);
-  Header header;
-  Footer footer;
+  TokenFileHeader header;
+  TokenFileFooter footer;
   if (file->size >= sizeof header) std::memcpy(&header, file->data, sizeof header);
   if (file->size < sizeof header || header.name != magic)
     fail(row.name_, "is not a file of tokens: make one with 'transformer tokenize TOKENIZER --to-bin FILE < TEXT'");
@@ -107,8 +108,8 @@ TokenRow TokenRow::part(std::int64_t begin, std::int64_t end) const {
 struct TokenFileWriter::State {
   AtomicFile file;
   std::string name;
-  Header header;
-  Footer footer;
+  TokenFileHeader header;
+  TokenFileFooter footer;
   Hash hash = {};
   std::vector<std::byte> buffer = {};
 };
@@ -120,7 +121,7 @@ TokenFileWriter::TokenFileWriter(const std::filesystem::path& path, const Tokeni
                                   .vocabulary = static_cast<std::uint64_t>(tokenizer.size()),
                                   .vocabulary_fingerprint = fingerprint(tokenizer)},
                        .footer = {}}) {
-  state_->file.write(&state_->header, sizeof(Header));
+  state_->file.write(&state_->header, sizeof(TokenFileHeader));
 }
 TokenFileWriter::~TokenFileWriter() = default;
 
@@ -143,7 +144,7 @@ void TokenFileWriter::add(std::span<const std::int32_t> ids, std::int64_t text_b
 void TokenFileWriter::finish() {
   State& s = *state_;
   s.footer.fingerprint = s.hash.finish();
-  s.file.write(&s.footer, sizeof(Footer));
+  s.file.write(&s.footer, sizeof(TokenFileFooter));
   s.file.commit();
 }
 

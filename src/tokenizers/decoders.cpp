@@ -217,7 +217,7 @@ class FuseStep final : public DecodeStep {
   DecodeStepPtr next_;
 };
 
-struct StripConfig {
+struct StripCharacterConfig {
   std::string content = " ";
   std::int64_t start = 0, stop = 0;
   static void visit(auto& self, auto&& field) {
@@ -229,7 +229,7 @@ struct StripConfig {
 
 class StripStep final : public DecodeStep {
  public:
-  StripStep(DecodeStepPtr next, StripConfig config) : next_(std::move(next)), config_(std::move(config)) {
+  StripStep(DecodeStepPtr next, StripCharacterConfig config) : next_(std::move(next)), config_(std::move(config)) {
     content_ = one_character(config_.content, "content");
   }
   void text(std::string_view part) override {
@@ -262,7 +262,7 @@ class StripStep final : public DecodeStep {
     for (; held_ > 0; --held_) append_character(out, content_);
   }
   DecodeStepPtr next_;
-  StripConfig config_;
+  StripCharacterConfig config_;
   char32_t content_ = ' ';
   std::int64_t dropped_ = 0, held_ = 0;
   bool at_start_ = true;
@@ -278,14 +278,6 @@ class SpacesStep final : public TokenStep {
   bool first_ = true;
 };
 
-struct ByteLevelConfig {
-  bool add_prefix_space = true, trim_offsets = true, use_regex = true;
-  static void visit(auto& self, auto&& field) {
-    field("add_prefix_space", self.add_prefix_space, "of the pre-tokenizer");
-    field("trim_offsets", self.trim_offsets, "of the post-processor");
-    field("use_regex", self.use_regex, "of the pre-tokenizer");
-  }
-};
 struct WordPieceConfig {
   std::string prefix = "##";
   bool cleanup = true;
@@ -294,30 +286,9 @@ struct WordPieceConfig {
     field("cleanup", self.cleanup, "no space before punctuation");
   }
 };
-struct MetaspaceConfig {
-  std::string replacement = "\u2581";
-  std::string prepend_scheme = "always";
-  bool add_prefix_space = true, split = true;
-  std::optional<std::string> str_rep = std::nullopt;
-  static void visit(auto& self, auto&& field) {
-    field("replacement", self.replacement, "what becomes a space");
-    field("prepend_scheme", self.prepend_scheme, "always, first or never");
-    field("add_prefix_space", self.add_prefix_space, "older files: false is the scheme never");
-    field("split", self.split, "of the pre-tokenizer");
-    field("str_rep", self.str_rep, "older files: the replacement again");
-  }
-};
 struct SuffixConfig {
   std::string suffix = "</w>";
   static void visit(auto& self, auto&& field) { field("suffix", self.suffix, "what a word ends with"); }
-};
-struct ReplaceConfig {
-  PatternConfig pattern = {};
-  std::string content = {};
-  static void visit(auto& self, auto&& field) {
-    field("pattern", self.pattern, "what is replaced");
-    field("content", self.content, "what takes its place");
-  }
 };
 
 }  // namespace
@@ -344,10 +315,10 @@ Decoder read_decoder(const nlohmann::json& part, int depth) {
   if (type == "Metaspace") {
     const auto config = read_part<MetaspaceConfig>(part);
     one_character(config.replacement, "replacement");
-    return decoder<MetaspaceStep>(config.replacement, config.add_prefix_space && config.prepend_scheme != "never");
+    return decoder<MetaspaceStep>(config.replacement, config.scheme() != PrependScheme::never);
   }
   if (type == "Strip") {
-    const auto config = read_part<StripConfig>(part);
+    const auto config = read_part<StripCharacterConfig>(part);
     one_character(config.content, "content");
     return decoder<StripStep>(config);
   }

@@ -15,7 +15,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view where = "vocabulary";
 constexpr std::array<std::string_view, 5> specials = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
 constexpr const char* space_mark = "\u2581";
 
@@ -71,7 +70,7 @@ json character_model(const LineSource& lines, std::int64_t size) {
   std::map<char32_t, std::int64_t> counts;
   for (std::string line; lines(line);)
     for (std::size_t at = 0; at < line.size();) ++counts[next_character(line, at)];
-  if (counts.empty()) fail(where, "the text has no characters to learn from");
+  if (counts.empty()) fail("vocabulary", "the text has no characters to learn from");
   std::vector<std::pair<char32_t, std::int64_t>> seen(counts.begin(), counts.end());
   std::stable_sort(seen.begin(), seen.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<std::string> tokens;
@@ -120,7 +119,7 @@ json frame() {
 
 TokenizerPtr train_encoder_tokenizer(const LineSource& lines, const EncoderVocabulary& options) {
   if (options.vocab_size <= std::ssize(specials))
-    wrong_setting(where, "vocab_size", "is {}: expected more than the {} special tokens", options.vocab_size, specials.size());
+    wrong_setting("vocabulary", "vocab_size", "is {}: expected more than the {} special tokens", options.vocab_size, specials.size());
   const bool words = options.subwords == EncoderPieces::whitespace, characters = options.subwords == EncoderPieces::characters;
   json added = json::array();
   for (std::size_t id = 0; id < specials.size(); ++id) added.push_back(special_part(specials[id], static_cast<std::int64_t>(id)));

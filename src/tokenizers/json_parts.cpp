@@ -28,6 +28,16 @@ Regex compile(const PatternConfig& pattern) {
   return Regex(pattern.regex ? *pattern.regex : quoted_pattern(*pattern.string));
 }
 
+EnumNames<PrependScheme> names(PrependScheme) {
+  return {{PrependScheme::always, "always"}, {PrependScheme::first, "first"}, {PrependScheme::never, "never"}};
+}
+
+PrependScheme MetaspaceConfig::scheme() const {
+  if (add_prefix_space.has_value() && !*add_prefix_space && prepend_scheme.value_or(PrependScheme::never) != PrependScheme::never)
+    fail("tokenizer", "add_prefix_space false contradicts the prepend_scheme");
+  return prepend_scheme.value_or(add_prefix_space.value_or(true) ? PrependScheme::always : PrependScheme::never);
+}
+
 char32_t one_character(const std::string& text, std::string_view key) {
   std::size_t at = 0;
   const char32_t c = text.empty() ? 0 : next_character(text, at);

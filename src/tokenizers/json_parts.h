@@ -45,6 +45,45 @@ struct PatternConfig {
 };
 Regex compile(const PatternConfig& pattern);
 
+// Replace, as a normalizer and as a decoder.
+struct ReplaceConfig {
+  PatternConfig pattern = {};
+  std::string content = {};
+  static void visit(auto& self, auto&& field) {
+    field("pattern", self.pattern, "what is replaced");
+    field("content", self.content, "what takes its place");
+  }
+};
+
+// ByteLevel: pre-tokenizer, post-processor and decoder have the same settings, though each uses its own.
+struct ByteLevelConfig {
+  bool add_prefix_space = true, trim_offsets = true, use_regex = true;
+  static void visit(auto& self, auto&& field) {
+    field("add_prefix_space", self.add_prefix_space, "a space before a text that begins with none");
+    field("trim_offsets", self.trim_offsets, "of the post-processor: places without white space");
+    field("use_regex", self.use_regex, "of the pre-tokenizer: cut as GPT-2 does");
+  }
+};
+
+// Metaspace, as a pre-tokenizer and as a decoder.
+enum class PrependScheme : std::uint8_t { always, first, never };
+EnumNames<PrependScheme> names(PrependScheme);
+struct MetaspaceConfig {
+  std::string replacement = "\u2581";
+  std::optional<PrependScheme> prepend_scheme = std::nullopt;
+  std::optional<bool> add_prefix_space = std::nullopt;
+  bool split = true;
+  std::optional<std::string> str_rep = std::nullopt;
+  static void visit(auto& self, auto&& field) {
+    field("replacement", self.replacement, "what a space becomes");
+    field("prepend_scheme", self.prepend_scheme, "where a replacement is put before the text");
+    field("add_prefix_space", self.add_prefix_space, "older files: false is the scheme never");
+    field("split", self.split, "of the pre-tokenizer: cut before each replacement");
+    field("str_rep", self.str_rep, "older files: the replacement again");
+  }
+  PrependScheme scheme() const;  // Error when the two settings contradict each other
+};
+
 // The one character of a setting; Error for none or several.
 char32_t one_character(const std::string& text, std::string_view key);
 

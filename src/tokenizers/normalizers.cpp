@@ -12,9 +12,9 @@ namespace {
 
 // A normalizer from a function.
 template <class F>
-class Applied final : public Normalizer {
+class FunctionNormalizer final : public Normalizer {
  public:
-  explicit Applied(F function) : function_(std::move(function)) {}
+  explicit FunctionNormalizer(F function) : function_(std::move(function)) {}
   void normalize(AlignedText& text) const override {
     if (!text.text.empty()) function_(text);
   }
@@ -23,8 +23,8 @@ class Applied final : public Normalizer {
   F function_;
 };
 template <class F>
-NormalizerPtr applied(F function) {
-  return std::make_unique<Applied<F>>(std::move(function));
+NormalizerPtr normalizer(F function) {
+  return std::make_unique<FunctionNormalizer<F>>(std::move(function));
 }
 
 // A new version of the text, written by write(rewriter, c) for every character c, which stands at rewriter.at().
@@ -77,17 +77,8 @@ struct PrependConfig {
   static void visit(auto& self, auto&& field) { field("prepend", self.prepend, "what is put before a text that is not empty"); }
 };
 
-struct ReplaceConfig {
-  PatternConfig pattern = {};
-  std::string content = {};
-  static void visit(auto& self, auto&& field) {
-    field("pattern", self.pattern, "what is replaced");
-    field("content", self.content, "what takes its place");
-  }
-};
-
 NormalizerPtr replacing(const ReplaceConfig& config) {
-  return applied([regex = std::make_shared<Regex>(compile(config.pattern)), content = config.content](AlignedText& text) {
+  return normalizer([regex = std::make_shared<Regex>(compile(config.pattern)), content = config.content](AlignedText& text) {
     const std::vector<PatternMatch> parts = regex->find_all(text.text);
     if (parts.size() == 1 && !parts[0].found) return;
     AlignedText out;
@@ -165,12 +156,12 @@ struct PrecompiledConfig {
   static void visit(auto& self, auto&& field) { field("precompiled_charsmap", self.charsmap, "rules of SentencePiece, in base64"); }
 };
 
-const std::vector<std::string> known = {"Sequence",       "NFC",   "NFD",     "NFKC",    "NFKD", "Lowercase",   "StripAccents",
-                                        "BertNormalizer", "Strip", "Prepend", "Replace", "Nmt",  "Precompiled", "ByteLevel"};
+const std::vector<std::string> known_normalizers = {"Sequence",       "NFC",   "NFD",     "NFKC",    "NFKD", "Lowercase",   "StripAccents",
+                                                    "BertNormalizer", "Strip", "Prepend", "Replace", "Nmt",  "Precompiled", "ByteLevel"};
 
 NormalizerPtr without_settings(const nlohmann::json& part, void (*function)(AlignedText&)) {
   read_part<NoSettings>(part);
-  return applied(function);
+  return normalizer(function);
 }
 
 }  // namespace
@@ -182,7 +173,7 @@ NormalizerPtr read_normalizer(const nlohmann::json& part, int depth) {
     std::vector<std::shared_ptr<const Normalizer>> steps;
     for (const nlohmann::json& step : part_list(part, "normalizers", depth))
       if (NormalizerPtr read = read_normalizer(step, depth + 1)) steps.push_back(std::move(read));
-    return applied([steps](AlignedText& text) {
+    return normalizer([steps](AlignedText& text) {
       for (const auto& step : steps) step->normalize(text);
     });
   }
@@ -196,12 +187,12 @@ NormalizerPtr read_normalizer(const nlohmann::json& part, int depth) {
   if (type == "Nmt") return without_settings(part, nmt);
   if (type == "ByteLevel") return without_settings(part, bytes);
   if (type == "Strip")
-    return applied([config = read_part<StripConfig>(part)](AlignedText& text) { strip(text, config.left, config.right); });
-  if (type == "BertNormalizer") return applied([config = read_part<BertConfig>(part)](AlignedText& text) { bert(text, config); });
+    return normalizer([config = read_part<StripConfig>(part)](AlignedText& text) { strip(text, config.left, config.right); });
+  if (type == "BertNormalizer") return normalizer([config = read_part<BertConfig>(part)](AlignedText& text) { bert(text, config); });
   if (type == "Replace") return replacing(read_part<ReplaceConfig>(part));
   if (type == "Precompiled") return precompiled_normalizer(from_base64(read_part<PrecompiledConfig>(part).charsmap.value_or("")));
   if (type == "Prepend") {
-    return applied([config = read_part<PrependConfig>(part)](AlignedText& text) {
+    return normalizer([config = read_part<PrependConfig>(part)](AlignedText& text) {
       AlignedText out;
       Rewriter rewriter(text, out);
       rewriter.prepend(config.prepend);
@@ -209,7 +200,7 @@ NormalizerPtr read_normalizer(const nlohmann::json& part, int depth) {
       text = std::move(out);
     });
   }
-  unknown_part("normalizer", type, known);
+  unknown_part("normalizer", type, known_normalizers);
 }
 
 }  // namespace transformer

@@ -21,17 +21,17 @@ namespace {
 using Parts = std::vector<EncodedPart>;
 
 template <class F>
-class Applied final : public PostProcessor {
+class FunctionPostProcessor final : public PostProcessor {
  public:
-  explicit Applied(F function) : function_(std::move(function)) {}
+  explicit FunctionPostProcessor(F function) : function_(std::move(function)) {}
   Parts process(Parts parts, bool special_tokens) const override { return function_(std::move(parts), special_tokens); }
 
  private:
   F function_;
 };
 template <class F>
-PostProcessorPtr applied(F function) {
-  return std::make_unique<Applied<F>>(std::move(function));
+PostProcessorPtr post_processor(F function) {
+  return std::make_unique<FunctionPostProcessor<F>>(std::move(function));
 }
 
 void set_type(Encoding& encoding, std::int32_t type) { encoding.type_ids.assign(encoding.size(), type); }
@@ -41,7 +41,7 @@ struct NamedId {
   std::int32_t id = 0;
 };
 
-EncodedPart special_part(const std::vector<NamedId>& tokens, std::int32_t type) {
+EncodedPart special_tokens_part(const std::vector<NamedId>& tokens, std::int32_t type) {
   EncodedPart part;
   for (const NamedId& token : tokens) {
     part.encoding.ids.push_back(token.id);
@@ -74,15 +74,6 @@ void trim(EncodedPart& part, bool add_prefix_space) {
   }
 }
 
-struct ByteLevelConfig {
-  bool add_prefix_space = true, trim_offsets = true, use_regex = true;
-  static void visit(auto& self, auto&& field) {
-    field("add_prefix_space", self.add_prefix_space, "the tokenizer puts a space before the text");
-    field("trim_offsets", self.trim_offsets, "places without white space");
-    field("use_regex", self.use_regex, "of the pre-tokenizer");
-  }
-};
-
 // ["[SEP]", 102]
 NamedId read_named_id(const nlohmann::json& part, const char* key) {
   const auto pair = part.find(key);
@@ -102,15 +93,15 @@ nlohmann::json without(const nlohmann::json& part, std::initializer_list<const c
 // [CLS] A [SEP] B [SEP]; RoBERTa has one [SEP] more before B, and all types 0.
 PostProcessorPtr bert(const nlohmann::json& part) {
   read_part<NoSettings>(without(part, {"sep", "cls"}));
-  return applied([sep = read_named_id(part, "sep"), cls = read_named_id(part, "cls")](Parts parts, bool special_tokens) {
+  return post_processor([sep = read_named_id(part, "sep"), cls = read_named_id(part, "cls")](Parts parts, bool special_tokens) {
     if (!special_tokens) return parts;
     Parts out;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto type = static_cast<std::int32_t>(i);
-      if (i == 0) out.push_back(special_part({cls}, 0));
+      if (i == 0) out.push_back(special_tokens_part({cls}, 0));
       set_type(parts[i].encoding, type);
       out.push_back(std::move(parts[i]));
-      out.push_back(special_part({sep}, type));
+      out.push_back(special_tokens_part({sep}, type));
     }
     return out;
   });
@@ -126,14 +117,14 @@ struct RobertaConfig {
 
 PostProcessorPtr roberta(const nlohmann::json& part) {
   const auto config = read_part<RobertaConfig>(without(part, {"sep", "cls"}));
-  return applied([config, sep = read_named_id(part, "sep"), cls = read_named_id(part, "cls")](Parts parts, bool special_tokens) {
+  return post_processor([config, sep = read_named_id(part, "sep"), cls = read_named_id(part, "cls")](Parts parts, bool special_tokens) {
     Parts out;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (config.trim_offsets) trim(parts[i], config.add_prefix_space);
       set_type(parts[i].encoding, 0);
-      if (special_tokens) out.push_back(special_part({i == 0 ? cls : sep}, 0));
+      if (special_tokens) out.push_back(special_tokens_part({i == 0 ? cls : sep}, 0));
       out.push_back(std::move(parts[i]));
-      if (special_tokens) out.push_back(special_part({sep}, 0));
+      if (special_tokens) out.push_back(special_tokens_part({sep}, 0));
     }
     return out;
   });
@@ -164,7 +155,7 @@ class Template final : public PostProcessor {
     Parts out;
     for (const TemplateStep& step : parts.size() == 2 ? pair_ : single_) {
       if (step.text < 0) {
-        if (special_tokens) out.push_back(special_part(step.special, step.type));
+        if (special_tokens) out.push_back(special_tokens_part(step.special, step.type));
         continue;
       }
       if (static_cast<std::size_t>(step.text) >= parts.size()) fail("TemplateProcessing", "the processors before it leave no text");
@@ -243,7 +234,7 @@ PostProcessorPtr read_post_processor(const nlohmann::json& part, int depth) {
     std::vector<std::shared_ptr<const PostProcessor>> steps;
     for (const nlohmann::json& step : part_list(part, "processors", depth))
       if (PostProcessorPtr read = read_post_processor(step, depth + 1)) steps.push_back(std::move(read));
-    return applied([steps](Parts parts, bool special_tokens) {
+    return post_processor([steps](Parts parts, bool special_tokens) {
       for (const auto& step : steps) parts = step->process(std::move(parts), special_tokens);
       return parts;
     });
@@ -252,7 +243,7 @@ PostProcessorPtr read_post_processor(const nlohmann::json& part, int depth) {
   if (type == "RobertaProcessing") return roberta(part);
   if (type == "TemplateProcessing") return std::make_unique<Template>(part);
   if (type == "ByteLevel") {
-    return applied([config = read_part<ByteLevelConfig>(part)](Parts parts, bool) {
+    return post_processor([config = read_part<ByteLevelConfig>(part)](Parts parts, bool) {
       if (config.trim_offsets)
         for (EncodedPart& one : parts) trim(one, config.add_prefix_space);
       return parts;

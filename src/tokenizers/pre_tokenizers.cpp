@@ -39,17 +39,17 @@ std::vector<PatternMatch> split_at(const std::vector<PatternMatch>& parts, Delim
 namespace {
 
 template <class F>
-class Applied final : public PreTokenizer {
+class FunctionPreTokenizer final : public PreTokenizer {
  public:
-  explicit Applied(F function) : function_(std::move(function)) {}
+  explicit FunctionPreTokenizer(F function) : function_(std::move(function)) {}
   void cut(PieceList& list) const override { function_(list); }
 
  private:
   F function_;
 };
 template <class F>
-PreTokenizerPtr applied(F function) {
-  return std::make_unique<Applied<F>>(std::move(function));
+PreTokenizerPtr pre_tokenizer(F function) {
+  return std::make_unique<FunctionPreTokenizer<F>>(std::move(function));
 }
 
 // Cuts every piece that is no token at the matches that find(text) gives.
@@ -86,7 +86,7 @@ std::vector<PatternMatch> find_characters(std::string_view text, auto&& is) {
 }
 
 PreTokenizerPtr at_characters(Delimiters delimiters, auto is) {
-  return applied(
+  return pre_tokenizer(
       [delimiters, is](PieceList& list) { cut_all(list, delimiters, [&](std::string_view text) { return find_characters(text, is); }); });
 }
 
@@ -105,17 +105,8 @@ std::vector<PatternMatch> find_words(std::string_view text) {
   return parts;
 }
 
-struct ByteLevelConfig {
-  bool add_prefix_space = true, trim_offsets = true, use_regex = true;
-  static void visit(auto& self, auto&& field) {
-    field("add_prefix_space", self.add_prefix_space, "a space before a text that begins with none");
-    field("trim_offsets", self.trim_offsets, "of the post-processor: offsets without white space");
-    field("use_regex", self.use_regex, "cut as GPT-2 does");
-  }
-};
-
 PreTokenizerPtr byte_level(const ByteLevelConfig& config) {
-  return applied([config, regex = std::make_shared<Regex>(gpt2_pattern)](PieceList& list) {
+  return pre_tokenizer([config, regex = std::make_shared<Regex>(gpt2_pattern)](PieceList& list) {
     if (config.add_prefix_space) {
       list.rewrite([&](const TextPiece& piece, AlignedText& out) {
         Rewriter rewriter(list.text, out, piece.begin, piece.end);
@@ -133,34 +124,9 @@ PreTokenizerPtr byte_level(const ByteLevelConfig& config) {
   });
 }
 
-enum class PrependScheme : std::uint8_t { always, first, never };
-EnumNames<PrependScheme> names(PrependScheme) {
-  return {{PrependScheme::always, "always"}, {PrependScheme::first, "first"}, {PrependScheme::never, "never"}};
-}
-
-struct MetaspaceConfig {
-  std::string replacement = "\u2581";
-  std::optional<PrependScheme> prepend_scheme = std::nullopt;
-  std::optional<bool> add_prefix_space = std::nullopt;
-  bool split = true;
-  std::optional<std::string> str_rep = std::nullopt;
-  static void visit(auto& self, auto&& field) {
-    field("replacement", self.replacement, "what a space becomes");
-    field("prepend_scheme", self.prepend_scheme, "where a replacement is put before the text");
-    field("add_prefix_space", self.add_prefix_space, "older files: false is the scheme never");
-    field("split", self.split, "cut before each replacement");
-    field("str_rep", self.str_rep, "older files: the replacement again");
-  }
-  PrependScheme scheme() const {
-    if (add_prefix_space.has_value() && !*add_prefix_space && prepend_scheme.value_or(PrependScheme::never) != PrependScheme::never)
-      fail("tokenizer", "add_prefix_space false contradicts the prepend_scheme");
-    return prepend_scheme.value_or(add_prefix_space.value_or(true) ? PrependScheme::always : PrependScheme::never);
-  }
-};
-
 PreTokenizerPtr metaspace(const MetaspaceConfig& config) {
   const char32_t mark = one_character(config.replacement, "replacement");
-  return applied([config, mark, scheme = config.scheme()](PieceList& list) {
+  return pre_tokenizer([config, mark, scheme = config.scheme()](PieceList& list) {
     list.rewrite([&](const TextPiece& piece, AlignedText& out) {
       const std::string_view text = list.view(piece);
       Rewriter rewriter(list.text, out, piece.begin, piece.end);
@@ -192,7 +158,7 @@ struct SplitConfig {
 };
 
 PreTokenizerPtr split(const SplitConfig& config) {
-  return applied([config, regex = std::make_shared<Regex>(compile(config.pattern))](PieceList& list) {
+  return pre_tokenizer([config, regex = std::make_shared<Regex>(compile(config.pattern))](PieceList& list) {
     cut_all(list, config.behavior, [&](std::string_view text) {
       std::vector<PatternMatch> parts = regex->find_all(text);
       if (config.invert)
@@ -215,8 +181,8 @@ struct DelimiterConfig {
   static void visit(auto& self, auto&& field) { field("delimiter", self.delimiter, "the character to cut at"); }
 };
 
-const std::vector<std::string> known = {"Sequence",  "ByteLevel", "Whitespace",  "WhitespaceSplit", "BertPreTokenizer",
-                                        "Metaspace", "Split",     "Punctuation", "Digits",          "CharDelimiterSplit"};
+const std::vector<std::string> known_pre_tokenizers = {"Sequence",  "ByteLevel", "Whitespace",  "WhitespaceSplit", "BertPreTokenizer",
+                                                       "Metaspace", "Split",     "Punctuation", "Digits",          "CharDelimiterSplit"};
 
 }  // namespace
 
@@ -227,7 +193,7 @@ PreTokenizerPtr read_pre_tokenizer(const nlohmann::json& part, int depth) {
     std::vector<std::shared_ptr<const PreTokenizer>> steps;
     for (const nlohmann::json& step : part_list(part, "pretokenizers", depth))
       if (PreTokenizerPtr read = read_pre_tokenizer(step, depth + 1)) steps.push_back(std::move(read));
-    return applied([steps](PieceList& list) {
+    return pre_tokenizer([steps](PieceList& list) {
       for (const auto& step : steps) step->cut(list);
     });
   }
@@ -243,17 +209,17 @@ PreTokenizerPtr read_pre_tokenizer(const nlohmann::json& part, int depth) {
   }
   if (type == "Whitespace") {
     read_part<NoSettings>(part);
-    return applied([](PieceList& list) { cut_all(list, Delimiters::removed, find_words); });
+    return pre_tokenizer([](PieceList& list) { cut_all(list, Delimiters::removed, find_words); });
   }
   if (type == "WhitespaceSplit" || type == "BertPreTokenizer") {
     read_part<NoSettings>(part);
     const bool bert = type == "BertPreTokenizer";
-    return applied([bert](PieceList& list) {
+    return pre_tokenizer([bert](PieceList& list) {
       cut_all(list, Delimiters::removed, [](std::string_view text) { return find_characters(text, is_white_space); });
       if (bert) cut_all(list, Delimiters::isolated, [](std::string_view text) { return find_characters(text, is_any_punctuation); });
     });
   }
-  unknown_part("pre-tokenizer", type, known);
+  unknown_part("pre-tokenizer", type, known_pre_tokenizers);
 }
 
 }  // namespace transformer

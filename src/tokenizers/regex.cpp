@@ -11,7 +11,6 @@
 namespace transformer {
 namespace {
 
-constexpr std::string_view where = "regular expression";
 constexpr std::size_t longest_pattern = 65536;
 
 // \s and \w as Oniguruma has them; PCRE2's take in U+180E, and leave out marks. Of the numbers that are no digits, \w has
@@ -35,7 +34,9 @@ class Translator {
 
  private:
   char peek(std::size_t ahead = 0) const { return at_ + ahead < in_.size() ? in_[at_ + ahead] : '\0'; }
-  [[noreturn]] void refuse(std::string_view what) const { fail(where, "{} in '{}' is not supported", what, in_.substr(0, 200)); }
+  [[noreturn]] void refuse(std::string_view what) const {
+    fail("regular expression", "{} in '{}' is not supported", what, in_.substr(0, 200));
+  }
 
   void atom(std::string_view text) {
     atom_ = out_.size();
@@ -177,11 +178,6 @@ class Translator {
   std::vector<std::size_t> groups_;  // where the open groups begin in out_
 };
 
-template <auto Free>
-struct Freed {
-  void operator()(auto* object) const { Free(object); }
-};
-
 }  // namespace
 
 std::string to_pcre2(std::string_view oniguruma) { return Translator(oniguruma).run(); }
@@ -195,13 +191,19 @@ std::string quoted_pattern(std::string_view text) {
   return out;
 }
 
+template <auto Free>
+struct Freed {
+  void operator()(auto* object) const { Free(object); }
+};
+
 struct Regex::Compiled {
   std::unique_ptr<pcre2_code, Freed<pcre2_code_free>> code;
   std::unique_ptr<pcre2_match_context, Freed<pcre2_match_context_free>> limits;
 };
 
 Regex::Regex(std::string_view pattern) : compiled_(std::make_unique<Compiled>()) {
-  if (pattern.size() > longest_pattern) fail(where, "a pattern of {} bytes, at most {} are taken", pattern.size(), longest_pattern);
+  if (pattern.size() > longest_pattern)
+    fail("regular expression", "a pattern of {} bytes, at most {} are taken", pattern.size(), longest_pattern);
   const std::string translated = to_pcre2(pattern);
   int error = 0;
   PCRE2_SIZE place = 0;
@@ -210,7 +212,7 @@ Regex::Regex(std::string_view pattern) : compiled_(std::make_unique<Compiled>())
   // Ruby's ^ and $ are those of lines.
   compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                                       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place, dialect.get()));
-  if (compiled_->code == nullptr) fail(where, "'{}': {} at byte {}", translated.substr(0, 200), message(error), place);
+  if (compiled_->code == nullptr) fail("regular expression", "'{}': {} at byte {}", translated.substr(0, 200), message(error), place);
   pcre2_jit_compile(compiled_->code.get(), PCRE2_JIT_COMPLETE);  // where it cannot, matching is interpreted
   compiled_->limits.reset(pcre2_match_context_create(nullptr));
   pcre2_set_match_limit(compiled_->limits.get(), 1'000'000);
@@ -235,10 +237,10 @@ std::vector<PatternMatch> Regex::find_all(std::string_view text) const {
     int result = match(0);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match(PCRE2_NO_JIT);
     if (result == PCRE2_ERROR_NOMATCH) break;
-    if (result < 0) fail(where, "cannot be matched against this text of {} bytes: {}", text.size(), message(result));
+    if (result < 0) fail("regular expression", "cannot be matched against this text of {} bytes: {}", text.size(), message(result));
     const PCRE2_SIZE* place = pcre2_get_ovector_pointer(data.get());
     const std::size_t begin = std::max(place[0], covered), end = place[1];  // \K can move the beginning
-    if (end < begin) fail(where, "a match ends before it begins");
+    if (end < begin) fail("regular expression", "a match ends before it begins");
     if (begin == end && matched && end == covered) {  // nothing, right behind a match: look one character further
       from += from < text.size() ? character_size(text[from]) : 1;
       continue;

@@ -19,8 +19,6 @@ namespace {
 using sentencepiece::SentencePieceProcessor;
 using sentencepiece::util::Status;
 
-constexpr std::string_view where = "sentencepiece";
-
 // "Internal: src/trainer_interface.cc(661) [(a) == (b)] What went wrong." → "What went wrong."
 std::string words_of(const Status& status) {
   std::string text = status.ToString();
@@ -47,7 +45,7 @@ class SentencePieceTokenizer final : public Tokenizer {
  private:
   std::vector<std::int32_t> encode_valid(std::string_view text) const override {
     std::vector<int> ids;
-    if (const Status status = model_->Encode(text, &ids); !status.ok()) fail(where, "cannot encode: {}", words_of(status));
+    if (const Status status = model_->Encode(text, &ids); !status.ok()) fail("sentencepiece", "cannot encode: {}", words_of(status));
     return ids;
   }
 
@@ -67,7 +65,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::string decode_all(std::span<const std::int32_t> ids) const override {
     std::string text;
     const Status status = model_->Decode(std::vector<int>(ids.begin(), ids.end()), &text);
-    if (!status.ok()) fail(where, "cannot decode: {}", words_of(status));
+    if (!status.ok()) fail("sentencepiece", "cannot decode: {}", words_of(status));
     return text;
   }
 
@@ -277,22 +275,22 @@ bool has_text(std::span<std::string> lines, const SentencePieceOptions& options)
   std::string model;
   Lines iterator(lines, true);
   if (!sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model).ok()) return false;
-  return from_bytes(where, model)->size() > (options.byte_fallback ? 256 + 4 : 4);
+  return from_bytes("sentencepiece", model)->size() > (options.byte_fallback ? 256 + 4 : 4);
 }
 
 // others: tokens of the user's vocabulary that are not SentencePiece's. Errors speak of the user's.
 void check(const SentencePieceOptions& options, std::int64_t others) {
   const auto in_range = [](std::string_view name, std::int64_t value, std::int64_t low, std::int64_t high) {
-    if (value < low || value > high) wrong_setting(where, name, "is {}, must be between {} and {}", value, low, high);
+    if (value < low || value > high) wrong_setting("sentencepiece", name, "is {}, must be between {} and {}", value, low, high);
   };
   in_range("vocab_size", options.vocab_size, (options.byte_fallback ? 256 + 5 : 5) + others, 10'000'000);
   in_range("seed_pieces", options.seed_pieces, 1, 100'000'000);
   in_range("max_sentences", options.max_sentences, 1, 1'000'000'000);
   if (!(options.character_coverage >= 0.98 && options.character_coverage <= 1.0))
-    wrong_setting(where, "character_coverage", "is {}, must be between 0.98 and 1", options.character_coverage);
+    wrong_setting("sentencepiece", "character_coverage", "is {}, must be between 0.98 and 1", options.character_coverage);
   constexpr std::array<std::string_view, 5> known = {"nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity"};
   if (std::find(known.begin(), known.end(), options.normalization) == known.end())
-    wrong_setting(where, "normalization", "is '{}', none of {}{}", options.normalization, listed(known),
+    wrong_setting("sentencepiece", "normalization", "is '{}', none of {}{}", options.normalization, listed(known),
                   did_you_mean(options.normalization, {known.begin(), known.end()}));
 }
 
@@ -307,11 +305,12 @@ std::int64_t number_after(std::string_view text, std::string_view before) {
 [[noreturn]] void fail_training(const SentencePieceOptions& options, std::int64_t others, const Status& status) {
   const std::string words = words_of(status);
   if (const std::int64_t most = number_after(words, "value <= "); most > 0)
-    wrong_setting(where, "vocab_size", "is {}, more than this text can give: at most {}", options.vocab_size, most + others);
+    wrong_setting("sentencepiece", "vocab_size", "is {}, more than this text can give: at most {}", options.vocab_size, most + others);
   if (const std::int64_t least = number_after(words, " vs "); least > 0)
-    wrong_setting(where, "vocab_size", "is {}, too small for the characters of this text: at least {}, or a lower character_coverage",
-                  options.vocab_size, least + others);
-  fail(where, "cannot train: {}", words);
+    wrong_setting("sentencepiece", "vocab_size",
+                  "is {}, too small for the characters of this text: at least {}, or a lower character_coverage", options.vocab_size,
+                  least + others);
+  fail("sentencepiece", "cannot train: {}", words);
 }
 
 }  // namespace
@@ -326,7 +325,7 @@ TokenizerPtr train_sentencepiece(const LineSource& source, const SentencePieceOp
   std::vector<std::string> lines = collect(source, static_cast<std::size_t>(options.max_sentences));
   const std::span<std::string> all = lines;
   if (!has_text(all.first(std::min<std::size_t>(all.size(), 1000)), options) && !has_text(all, options))
-    fail(where, "there is no text to learn from");
+    fail("sentencepiece", "there is no text to learn from");
 
   Arguments arguments = arguments_of(options);
   arguments["vocab_size"] = std::to_string(options.vocab_size - others);
@@ -341,7 +340,7 @@ TokenizerPtr train_sentencepiece(const LineSource& source, const SentencePieceOp
   std::string model;
   const Status status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
   if (!status.ok()) fail_training(options, others, status);
-  return from_bytes(where, model);
+  return from_bytes("sentencepiece", model);
 }
 
 TokenizerPtr load_sentencepiece(const std::filesystem::path& path) { return from_bytes(path.string(), read_file(path)); }

@@ -11,11 +11,11 @@ namespace {
 using namespace toy;
 using Texts = std::unordered_set<std::string>;
 
-constexpr std::array<std::string_view, 12> names = {"jordan", "austin", "paris",    "sydney",   "florence", "chester",
-                                                    "dallas", "israel", "adelaide", "virginia", "carolina", "milan"};
+constexpr std::array<std::string_view, 12> proper_names = {"jordan", "austin", "paris",    "sydney",   "florence", "chester",
+                                                           "dallas", "israel", "adelaide", "virginia", "carolina", "milan"};
 constexpr std::array<std::string_view, 3> titles = {"mr", "ms", "dr"}, speaks = {"said", "wrote", "smiled"},
-                                          places = {"in", "from", "near"}, towns = {"city", "airport", "bridge"};
-constexpr std::array<std::string_view, 8> fillers = {"the", "old", "dog", "slept", "again", "today", "and", "then"};
+                                          prepositions = {"in", "from", "near"}, towns = {"city", "airport", "bridge"};
+constexpr std::array<std::string_view, 8> filler_words = {"the", "old", "dog", "slept", "again", "today", "and", "then"};
 
 constexpr std::array<std::string_view, 5> things = {"bell", "door", "drum", "fan", "lamp"};
 
@@ -34,14 +34,14 @@ std::vector<TaggedText> name_texts(std::int64_t count) {
     TaggedText text;
     const auto say = [&](std::string_view word, std::string_view tag = "O") { text.words.emplace_back(word), text.tags.emplace_back(tag); };
     const auto fill = [&](std::size_t least) {
-      for (std::size_t words = least + draw.below(3); words > 0; --words) say(draw.one_of(fillers));
+      for (std::size_t words = least + draw.below(3); words > 0; --words) say(draw.one_of(filler_words));
     };
     fill(0);
     for (std::size_t mentions = 1 + draw.below(3); mentions > 0; --mentions) {
       const bool person = draw.below(2) == 0, before = draw.below(2) == 0;
-      if (before) say(draw.one_of(person ? titles : places));
-      say(draw.one_of(names), person ? "B-PER" : "B-LOC");
-      if (draw.below(2) == 0) say(draw.one_of(names), person ? "I-PER" : "I-LOC");
+      if (before) say(draw.one_of(person ? titles : prepositions));
+      say(draw.one_of(proper_names), person ? "B-PER" : "B-LOC");
+      if (draw.below(2) == 0) say(draw.one_of(proper_names), person ? "I-PER" : "I-LOC");
       if (!before) say(draw.one_of(person ? speaks : towns));
       fill(1);
     }

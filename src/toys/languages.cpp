@@ -13,7 +13,7 @@ namespace {
 using namespace toy;
 
 constexpr std::array<std::string_view, 3> open = {"(", "[", "{"}, close = {")", "]", "}"};
-constexpr std::array<std::string_view, 10> fillers = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+constexpr std::array<std::string_view, 10> filler_letters = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
 constexpr std::array<std::string_view, 24> words = {"sun",  "rain", "wind", "snow", "sea",  "sand", "tree", "leaf",
                                                     "bird", "fish", "frog", "bee",  "moon", "star", "hill", "lake",
                                                     "road", "wall", "door", "lamp", "bell", "drum", "song", "tale"};
@@ -43,7 +43,7 @@ Words balanced_text(Draws& draw) {
   Words text;
   std::vector<std::size_t> inside;
   const auto fill = [&] {
-    for (std::size_t n = draw.below(3); n > 0; --n) text.push_back(fillers[draw.below(fillers.size())]);
+    for (std::size_t n = draw.below(3); n > 0; --n) text.push_back(filler_letters[draw.below(filler_letters.size())]);
   };
   // Short texts are more frequent than long ones: they are learned first.
   for (std::size_t left = 1 + std::min(draw.below(most_pairs), draw.below(most_pairs)); left > 0 || !inside.empty();) {

@@ -34,9 +34,9 @@ constexpr std::array neutral = {"image_processor_type",
 constexpr std::array off = {"do_pad",           "pad_size",  "do_thumbnail", "do_align_long_axis",
                             "do_reduce_labels", "do_rotate", "offset",       "crop_pct"};
 
-class Reader {
+class SettingsReader {
  public:
-  explicit Reader(const nlohmann::json& settings) : settings_(settings) {
+  explicit SettingsReader(const nlohmann::json& settings) : settings_(settings) {
     if (!settings_.is_object()) fail(where, "expected a JSON object");
   }
 
@@ -113,7 +113,7 @@ ImageProcessor ImageProcessor::load(const std::filesystem::path& folder) {
 }
 
 ImageProcessor ImageProcessor::from_json(const nlohmann::json& settings) {
-  Reader r(settings);
+  SettingsReader r(settings);
   const std::string type = r.get("image_processor_type", r.get("feature_extractor_type", std::string("ViTImageProcessor")));
   const bool deit = type.starts_with("DeiT");
   const std::array known{"ViTImageProcessor",  "ViTImageProcessorFast",  "ViTFeatureExtractor",

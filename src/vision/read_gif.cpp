@@ -63,9 +63,9 @@ class Codes {
   std::array<std::uint8_t, most + 1> row_ = {};
 };
 
-class Reader {
+class GifReader {
  public:
-  explicit Reader(const ImageFile& file) : file_(file) {}
+  explicit GifReader(const ImageFile& file) : file_(file) {}
 
   Image read() {
     std::int64_t width = file_.little(6, 2), height = file_.little(8, 2);
@@ -141,6 +141,6 @@ class Reader {
 
 }  // namespace
 
-Image read_gif(const ImageFile& file) { return Reader(file).read(); }
+Image read_gif(const ImageFile& file) { return GifReader(file).read(); }
 
 }  // namespace transformer

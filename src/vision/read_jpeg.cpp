@@ -39,18 +39,18 @@ void progressed(j_common_ptr info) {
   std::longjmp(failure->back, 1);
 }
 
-class Decoder {
+class JpegDecoder {
  public:
-  explicit Decoder(const ImageFile& file) : file_(file) {
+  explicit JpegDecoder(const ImageFile& file) : file_(file) {
     info_.err = jpeg_std_error(&failure_.manager);
     failure_.manager.error_exit = stop;
     failure_.manager.emit_message = warned;
     failure_.manager.output_message = [](j_common_ptr) {};
     progress_.progress_monitor = progressed;
   }
-  ~Decoder() { jpeg_destroy_decompress(&info_); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  ~JpegDecoder() { jpeg_destroy_decompress(&info_); }
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   // Calls of the library; Error with its message when one of them fails. A jump ends `calls`: it must not hold what needs a destructor.
   template <class Calls>
@@ -91,7 +91,7 @@ void from_inks(const std::uint8_t* inks, std::size_t count, std::uint8_t* to) {
 }  // namespace
 
 Image read_jpeg(const ImageFile& file) {
-  Decoder decoder(file);
+  JpegDecoder decoder(file);
   decoder.run([&](j_decompress_ptr info) {
     jpeg_create_decompress(info);
     info->progress = decoder.progress();

@@ -19,12 +19,12 @@ std::string_view whole_parts(const ImageFile& file) {
 }
 
 // The library reports an error by a function that must not return: it jumps back to run().
-class Decoder {
+class PngDecoder {
  public:
-  explicit Decoder(const ImageFile& file) : file_(file), rest_(whole_parts(file)) {}
-  ~Decoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  explicit PngDecoder(const ImageFile& file) : file_(file), rest_(whole_parts(file)) {}
+  ~PngDecoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngDecoder(const PngDecoder&) = delete;
+  PngDecoder& operator=(const PngDecoder&) = delete;
 
   // Calls of the library; false when one of them fails. A jump ends `calls`: it must not hold what needs a destructor.
   template <class Calls>
@@ -53,12 +53,12 @@ class Decoder {
 
  private:
   [[noreturn]] static void stop(png_structp png, png_const_charp message) {
-    auto* self = static_cast<Decoder*>(png_get_error_ptr(png));
+    auto* self = static_cast<PngDecoder*>(png_get_error_ptr(png));
     std::strncpy(self->message_, message, sizeof(self->message_) - 1);
     std::longjmp(self->back_, 1);
   }
   static void next(png_structp png, png_bytep to, std::size_t count) {
-    auto* self = static_cast<Decoder*>(png_get_io_ptr(png));
+    auto* self = static_cast<PngDecoder*>(png_get_io_ptr(png));
     if (count > self->rest_.size()) png_error(png, "it is cut off");
     std::copy_n(self->rest_.begin(), count, to);
     self->rest_.remove_prefix(count);
@@ -114,7 +114,7 @@ Image read_png(const ImageFile& file) {
   Image image = file.image(width, height);
   if (file.header) return image;
 
-  Decoder decoder(file);
+  PngDecoder decoder(file);
   decoder.open();
   decoder.run([](png_structp png, png_infop info) {
     png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // file.image() limits them

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 
+#include "io/shared/characters.h"
 #include "io/shared/unicode.h"
 #include "transformer/core/error.h"
 
@@ -13,7 +14,6 @@ namespace {
 using Kind = Token::Kind;
 
 bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool begins_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80; }
 
 class Lexer {

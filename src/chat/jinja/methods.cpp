@@ -109,7 +109,7 @@ Value splitlines(Machine& m, const Value& self, const Arguments& args) {
   return Value::list(std::move(lines));
 }
 
-Value join(Machine& m, const Value& self, const Arguments& args) {
+Value text_join(Machine& m, const Value& self, const Arguments& args) {
   const List a = bound("join", args, {"items"});
   std::string made;
   const auto items = m.items_of(a[0]);
@@ -120,7 +120,7 @@ Value join(Machine& m, const Value& self, const Arguments& args) {
   return m.text(std::move(made));
 }
 
-Value replace(Machine& m, const Value& self, const Arguments& args) {
+Value text_replace(Machine& m, const Value& self, const Arguments& args) {
   const List a = bound("replace", args, {"old", "new", "count"});
   const std::int64_t count = a[2].is_undefined() ? -1 : integer_of(a[2], "the count of replace");
   return replaced(m, *self.string(), string_of(a[0], "what is replaced"), string_of(a[1], "the replacement"), count);
@@ -215,8 +215,8 @@ const Methods text_methods{{"strip", strip<true, true>},
                            {"split", split<false>},
                            {"rsplit", split<true>},
                            {"splitlines", splitlines},
-                           {"join", join},
-                           {"replace", replace},
+                           {"join", text_join},
+                           {"replace", text_replace},
                            {"format", format},
                            {"find", find<false, false>},
                            {"rfind", find<true, false>},

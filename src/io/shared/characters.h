@@ -19,6 +19,7 @@ char32_t previous_character(std::string_view text, std::size_t& at);  // `at` mo
 void append_character(std::string& text, char32_t c);
 std::size_t count_characters(std::string_view text);
 
+constexpr bool is_digit(char32_t c) { return c >= '0' && c <= '9'; }
 bool is_white_space(char32_t c);        // the property White_Space
 bool is_word_character(char32_t c);     // letters, marks, decimal digits, connectors, joiners: \w of UTS 18
 bool is_mark(char32_t c);               // \p{M}
