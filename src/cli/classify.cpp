@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct ClassifyConfig {
+struct ClassifyVerb {
   std::string model = {}, adapter = {};
   std::vector<std::string> text = {}, image = {};
   std::string input = {};
@@ -67,7 +67,7 @@ void print_numbers(const std::vector<Label>& numbers) {
   std::cout << line << '\n';
 }
 
-void classify_images(Context& ctx, const Classifier& classifier, const ClassifyConfig& config) {
+void classify_images(Context& ctx, const Classifier& classifier, const ClassifyVerb& config) {
   std::size_t broken = 0;
   for (const std::string& path : config.image) {  // one at a time: images are large, and a damaged one is named after the others
     Image image;
@@ -183,7 +183,7 @@ void find_entities(Context& ctx, const Classifier& classifier, const std::vector
   }
 }
 
-void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
+void classify(const ClassifyVerb& config, const ComputeConfig& compute) {
   if (config.model.empty()) throw CLI::RequiredError("MODEL");
   if (!config.image.empty() && (!config.text.empty() || !config.input.empty() || config.pairs))
     throw CLI::ValidationError("--image and --text, --input or --pairs exclude each other");
@@ -221,7 +221,7 @@ void classify(const ClassifyConfig& config, const ComputeConfig& compute) {
 
 void add_classify(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("classify", "labels of texts, of their words, or of images; numbers of texts");
-  auto config = std::make_shared<ClassifyConfig>();
+  auto config = std::make_shared<ClassifyVerb>();
   auto compute = std::make_shared<ComputeConfig>();
   verb->add_option("MODEL", config->model, "a model's folder");
   add_settings(*verb, *config, *compute);

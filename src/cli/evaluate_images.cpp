@@ -16,7 +16,7 @@ void evaluate_images(const std::string& model, const std::string& adapter, const
   const std::shared_ptr<const ImageDataset> data = open_images(config.source, config.split);
   if (data == nullptr)
     fail("evaluate", "there are no {} images: choose others with --image-split",
-         detail::write_value(config.split, "image_split").get<std::string>());
+         transformer::detail::write_value(config.split, "image_split").get<std::string>());
   const Classifier classifier = Classifier::load(ctx, model, adapter);
   if (classifier.kind() != Classifier::Kind::images) fail(model, "it does not classify images");
   const ImageSet images(data, classifier.processor(),

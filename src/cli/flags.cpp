@@ -33,7 +33,7 @@ void set_preset(const Settings& settings, const std::string& name) {
 }
 
 // The file's preset, unless the command line has one, then the file's settings.
-void read_file(const Settings& settings, const std::string& path, bool preset_given) try {
+void read_settings(const Settings& settings, const std::string& path, bool preset_given) try {
   json given = json::object();
   flatten(read_toml(path), "", given);
   std::vector<std::string> known;
@@ -179,7 +179,7 @@ void add_flags(CLI::App& app, Settings given) {
     preset = app.add_option_function<std::string>("--preset", apply, "sizes that have a name");
     preset->type_name(CLI::detail::join(settings->presets, "|"));
   }
-  const auto read = [settings, preset](const std::string& path) { read_file(*settings, path, preset && preset->count() > 0); };
+  const auto read = [settings, preset](const std::string& path) { read_settings(*settings, path, preset && preset->count() > 0); };
   app.add_option_function<std::string>("--config", read, "settings from a TOML file: the names of the flags")->type_name("FILE");
   for (const Setting& s : settings->fields)
     if (s.kind != Setting::Kind::file_only) add_field(app, s);

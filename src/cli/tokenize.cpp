@@ -37,7 +37,7 @@ struct TokenizeConfig {
   }
 };
 
-struct TrainConfig {
+struct TrainTokenizerConfig {
   std::vector<std::string> input = {};
   std::string out = "tokenizer.model";
   bool words = false;
@@ -127,7 +127,7 @@ void tokenize(const TokenizeConfig& config) {
   if (replaced > 0) fmt::print(stderr, "transformer: {} sequences of bytes that are not UTF-8 became U+FFFD\n", replaced);
 }
 
-TokenizerPtr train_vocabulary(const TrainConfig& config, const SentencePieceOptions& subwords) {
+TokenizerPtr train_vocabulary(const TrainTokenizerConfig& config, const SentencePieceOptions& subwords) {
   DocumentReader text(config.input, Documents::file);
   const LineSource parts = [&text](std::string& part) {
     DocumentPart next;
@@ -139,7 +139,7 @@ TokenizerPtr train_vocabulary(const TrainConfig& config, const SentencePieceOpti
                          {.kind = *config.vocab, .vocab_size = subwords.vocab_size, .character_coverage = subwords.character_coverage});
 }
 
-void train(const TrainConfig& config, const SentencePieceOptions& subwords, const WhitespaceOptions& words) {
+void train_tokenizer(const TrainTokenizerConfig& config, const SentencePieceOptions& subwords, const WhitespaceOptions& words) {
   if (config.input.empty()) throw CLI::RequiredError("--input");
   if (config.vocab && config.words) throw CLI::ValidationError("--vocab and --words exclude each other");
   std::vector<NamedFile> texts;
@@ -161,11 +161,11 @@ void add_tokenize(CLI::App& app) {
   add_settings(*verb, *config);
 
   CLI::App* trainer = verb->add_subcommand("train", "make a subword model, or a vocabulary of words, from text");
-  auto training = std::make_shared<TrainConfig>();
+  auto training = std::make_shared<TrainTokenizerConfig>();
   auto subwords = std::make_shared<SentencePieceOptions>();
   auto words = std::make_shared<WhitespaceOptions>();
   add_settings(*trainer, *training, *subwords, part(*words, {.prefix = "words"}));
-  trainer->callback([=] { train(*training, *subwords, *words); });
+  trainer->callback([=] { train_tokenizer(*training, *subwords, *words); });
 
   verb->callback([=] {
     if (trainer->parsed()) return;

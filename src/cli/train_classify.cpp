@@ -14,9 +14,9 @@
 namespace transformer::cli {
 namespace {
 
-constexpr BatchSetting batches{ClassifyConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
+struct TrainClassify {
+  static constexpr BatchSetting batches{ClassifyConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
 
-struct Classify {
   EncoderStart start;
   ClassifyConfig data;
   ToyConfig toy;
@@ -102,7 +102,7 @@ struct Classify {
 void add_train_classify(CLI::App& verb) {
   CLI::App* classify = verb.add_subcommand(
       "classify", "classes, labels or numbers of texts, learned from texts that have them; with --from, by a ready encoder");
-  auto settings = std::make_shared<Classify>();
+  auto settings = std::make_shared<TrainClassify>();
   add_settings(*classify, settings->start, settings->data, settings->toy, settings->model, settings->vocabulary, settings->training,
                settings->compute, settings->seed);
   classify->callback([settings, classify] { settings->run(*classify); });

@@ -28,7 +28,6 @@ void say_what_was_read(const SeriesTable& table, const SeriesWindows& windows) {
              windows.count(parts.validation), windows.count(parts.test));
 }
 
-constexpr BatchSetting batches{ForecastConfig::usual_batch_size, "/data/batch_size", "windows", "--batch-size"};
 constexpr const char* usual_metric = "mse";  // that decides about the best model; with quantiles it is the pinball loss
 
 enum class ToySeries : std::uint8_t { none, prices };
@@ -39,7 +38,9 @@ struct ToySeriesConfig {
   static void visit(auto& self, auto&& field) { field("toy", self.toy, "instead of a file: a made series of daily prices"); }
 };
 
-struct Forecast {
+struct TrainForecast {
+  static constexpr BatchSetting batches{ForecastConfig::usual_batch_size, "/data/batch_size", "windows", "--batch-size"};
+
   ForecastFineTuning start;
   ToySeriesConfig made;
   ForecastConfig data;
@@ -128,7 +129,7 @@ struct Forecast {
 
 void add_train_forecast(CLI::App& verb) {
   CLI::App* forecast = verb.add_subcommand("forecast", "a PatchTST model that forecasts a series, from a table with dates (CSV)");
-  auto settings = std::make_shared<Forecast>();
+  auto settings = std::make_shared<TrainForecast>();
   add_settings(*forecast, settings->start, settings->made, settings->data, settings->model, settings->training, settings->compute,
                settings->seed);
   forecast->callback([settings, forecast] { settings->run(*forecast); });

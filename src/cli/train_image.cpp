@@ -9,9 +9,9 @@
 namespace transformer::cli {
 namespace {
 
-constexpr BatchSetting batches{ImageConfig::usual_batch_size, "/images/batch_size", "images", "--batch-size"};
-
 struct TrainImage {
+  static constexpr BatchSetting batches{ImageConfig::usual_batch_size, "/images/batch_size", "images", "--batch-size"};
+
   ImageFineTuning start;
   ImageSettings settings;
   ImageModelConfig model;

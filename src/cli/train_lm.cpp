@@ -18,9 +18,9 @@ void say_what_was_read(const char* what, const CorpusReport& report) {
   fmt::print(stderr, "\n");
 }
 
-constexpr BatchSetting batches{LanguageConfig::usual_batch_size, "/data/batch_size", "windows", "--batch-size"};
+struct TrainLm {
+  static constexpr BatchSetting batches{LanguageConfig::usual_batch_size, "/data/batch_size", "windows", "--batch-size"};
 
-struct Language {
   LanguageModelConfig model;
   LanguageStart start;
   LanguageConfig data;
@@ -71,7 +71,7 @@ struct Language {
 
 void add_train_lm(CLI::App& verb) {
   CLI::App* lm = verb.add_subcommand("lm", "a language model from text, as GPT-2 or LLaMA; with --from, a ready one further");
-  auto settings = std::make_shared<Language>();
+  auto settings = std::make_shared<TrainLm>();
   settings->data.batch_size = 0;  // as suits the data
   add_settings(*lm, settings->start, settings->data, settings->model, settings->training, settings->compute, settings->seed);
   lm->callback([settings, lm] { settings->run(*lm); });

@@ -10,9 +10,9 @@
 namespace transformer::cli {
 namespace {
 
-constexpr BatchSetting batches{MlmConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
+struct TrainMlm {
+  static constexpr BatchSetting batches{MlmConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
 
-struct Mlm {
   EncoderStart start;
   MlmConfig data;
   ToyConfig toy;
@@ -63,7 +63,7 @@ struct Mlm {
 
 void add_train_mlm(CLI::App& verb) {
   CLI::App* mlm = verb.add_subcommand("mlm", "a masked language model (BERT) from text; with --from, a ready encoder further");
-  auto settings = std::make_shared<Mlm>();
+  auto settings = std::make_shared<TrainMlm>();
   add_settings(*mlm, settings->start, settings->data, settings->toy, settings->model, settings->vocabulary, settings->training,
                settings->compute, settings->seed);
   mlm->callback([settings, mlm] { settings->run(*mlm); });

@@ -12,9 +12,9 @@
 namespace transformer::cli {
 namespace {
 
-constexpr BatchSetting batches{TagConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
+struct TrainTag {
+  static constexpr BatchSetting batches{TagConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
 
-struct Tag {
   EncoderStart start;
   TagConfig data;
   ToyConfig toy;
@@ -79,7 +79,7 @@ struct Tag {
 void add_train_tag(CLI::App& verb) {
   CLI::App* tag = verb.add_subcommand(
       "tag", "tags of words (names of people and places, parts of speech) from tagged texts; with --from, by a ready encoder");
-  auto settings = std::make_shared<Tag>();
+  auto settings = std::make_shared<TrainTag>();
   add_settings(*tag, settings->start, settings->data, settings->toy, settings->model, settings->vocabulary, settings->training,
                settings->compute, settings->seed);
   tag->callback([settings, tag] { settings->run(*tag); });

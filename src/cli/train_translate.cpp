@@ -19,9 +19,9 @@ void say_what_was_read(const char* what, const PairReport& report) {
   fmt::print(stderr, "\n");
 }
 
-constexpr BatchSetting batches{TranslateConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
+struct TrainTranslate {
+  static constexpr BatchSetting batches{TranslateConfig::usual_max_tokens, "/data/max_tokens", "tokens", "--max-tokens"};
 
-struct Translate {
   TransformerConfig model;
   FineTuning start;
   TranslateConfig data;
@@ -69,7 +69,7 @@ struct Translate {
 void add_train_translate(CLI::App& verb) {
   CLI::App* translate = verb.add_subcommand(
       "translate", "an encoder-decoder from two text files, sentence by sentence; with --from, a ready one further");
-  auto settings = std::make_shared<Translate>();
+  auto settings = std::make_shared<TrainTranslate>();
   settings->data.max_tokens = 0;  // as suits the data
   add_settings(*translate, settings->start, settings->data,
                part(settings->model, {.without = {"src_vocab_size", "tgt_vocab_size", "pad_id"}}), settings->training, settings->compute,

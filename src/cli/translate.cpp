@@ -6,6 +6,7 @@
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "io/shared/blank.h"
+#include "io/shared/chunks.h"
 #include "io/shared/line_stream.h"
 #include "io/shared/output_file.h"
 #include "transformer/predict/translator.h"
@@ -13,7 +14,7 @@
 namespace transformer::cli {
 namespace {
 
-struct TranslateConfig {
+struct TranslateVerb {
   std::string model = {}, adapter = {};
   std::vector<std::string> text = {};
   std::string input = {}, output = {};
@@ -28,11 +29,7 @@ struct TranslateConfig {
   }
 };
 
-LineSource lines_of(const std::vector<std::string>& texts) {
-  return [texts, at = std::size_t{0}](std::string& line) mutable { return at < texts.size() && (line = texts[at++], true); };
-}
-
-void translate(const TranslateConfig& config, const Languages& languages, const SearchOptions& options, const LineOptions& lines,
+void translate(const TranslateVerb& config, const Languages& languages, const SearchOptions& options, const LineOptions& lines,
                const ComputeConfig& compute) {
   if (config.model.empty()) throw CLI::RequiredError("MODEL");
   if (!config.text.empty() && !config.input.empty()) throw CLI::ValidationError("--text and --input exclude each other");
@@ -64,7 +61,7 @@ void translate(const TranslateConfig& config, const Languages& languages, const 
 
 void add_translate(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("translate", "translate the lines of standard input with a trained model");
-  auto config = std::make_shared<TranslateConfig>();
+  auto config = std::make_shared<TranslateVerb>();
   auto languages = std::make_shared<Languages>();
   auto options = std::make_shared<SearchOptions>();
   auto lines = std::make_shared<LineOptions>();

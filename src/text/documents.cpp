@@ -12,12 +12,12 @@
 namespace transformer {
 namespace {
 
-bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f'; }
+bool is_ascii_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f'; }
 
 // The last place where a line begins with text, or 0.
 std::size_t last_line_of(std::string_view text) {
   for (std::size_t at = text.rfind('\n'); at != std::string_view::npos && at > 0; at = text.rfind('\n', at - 1))
-    if (at + 1 < text.size() && !is_space(text[at + 1])) return at + 1;
+    if (at + 1 < text.size() && !is_ascii_space(text[at + 1])) return at + 1;
   return 0;
 }
 
@@ -86,7 +86,7 @@ bool DocumentReader::next_of_lines(DocumentPart& part) {
   for (std::string line; read(line);) {
     if (line.empty() && part.text.empty()) continue;
     if (line.empty()) return true;
-    if (part.text.size() >= part_bytes_ && !is_space(line.front())) {  // a long paragraph goes on
+    if (part.text.size() >= part_bytes_ && !is_ascii_space(line.front())) {  // a long paragraph goes on
       s.buffer = std::move(line);
       s.begun = true;
       part.text += '\n';

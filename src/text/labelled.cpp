@@ -61,9 +61,9 @@ std::optional<std::size_t> number_of(const std::string& column) {
   return number;
 }
 
-bool is_blank(const std::string& line) { return line.find_first_not_of(" \r") == std::string::npos; }
+bool is_empty_row(const std::string& line) { return line.find_first_not_of(" \r") == std::string::npos; }
 // A line of delimiters is not blank: it is a row of empty cells.
-bool is_blank(const std::vector<std::string>& cells) { return cells.size() == 1 && is_blank(cells.front()); }
+bool is_empty_row(const std::vector<std::string>& cells) { return cells.size() == 1 && is_empty_row(cells.front()); }
 
 std::string quoted(const std::vector<std::string>& names) {
   std::string out;
@@ -75,10 +75,10 @@ std::string quoted(const std::vector<std::string>& names) {
 template <class Row>
 bool next_row(const std::string& path, Row& row, auto&& read, auto&& line) {
   if (!read(row)) return false;
-  if (!is_blank(row)) return true;
+  if (!is_empty_row(row)) return true;
   const std::int64_t empty = line();
   while (read(row))
-    if (!is_blank(row)) fail(path, "line {} is empty: expected a text and its class, as in the lines that follow", empty);
+    if (!is_empty_row(row)) fail(path, "line {} is empty: expected a text and its class, as in the lines that follow", empty);
   return false;
 }
 

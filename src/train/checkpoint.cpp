@@ -17,16 +17,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view prefix = "step-", temporary = ".incomplete-";
+constexpr std::string_view step_prefix = "step-", temporary = ".incomplete-";
 
 [[noreturn]] void fail_with(const fs::path& path, const char* doing, int error) {
   fail(path.string(), "cannot {}: {}", doing, std::generic_category().message(error));
 }
 
 std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(prefix)) return std::nullopt;
+  if (!name.starts_with(step_prefix)) return std::nullopt;
   std::int64_t step = 0;
-  const char *begin = name.data() + prefix.size(), *end = name.data() + name.size();
+  const char *begin = name.data() + step_prefix.size(), *end = name.data() + name.size();
   const auto [at, error] = std::from_chars(begin, end, step);
   return error == std::errc() && at == end && begin != end ? std::optional(step) : std::nullopt;
 }
@@ -55,7 +55,7 @@ std::optional<std::int64_t> Checkpoints::latest() const {
   return all.empty() ? std::nullopt : std::optional(all.back());
 }
 
-fs::path Checkpoints::at(std::int64_t step) const { return folder_ / fmt::format("{}{:08}", prefix, step); }
+fs::path Checkpoints::at(std::int64_t step) const { return folder_ / fmt::format("{}{:08}", step_prefix, step); }
 
 void Checkpoints::write(std::int64_t step, const std::function<void(const fs::path&)>& fill) const {
   const fs::path draft = folder_ / fmt::format("{}{}", temporary, getpid()), final = at(step);

@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char *where = "train classify", *head_name = "ForSequenceClassification";
+constexpr const char* classify_head = "ForSequenceClassification";
 
 // Their mean over the samples is 1, so that only their ratios matter.
 std::vector<float> class_weights(const std::string& setting, const std::vector<std::string>& classes,
@@ -43,18 +43,18 @@ std::vector<float> class_weights(const std::string& setting, const std::vector<s
       double value = 0.0;
       const auto [stop, error] = std::from_chars(setting.data() + begin, setting.data() + end, value);
       if (error != std::errc() || stop != setting.data() + end || !(value >= 0.0) || !(value <= 1e6))
-        wrong_setting(where, "class_weights", "is '{}': expected none, balanced, or a number for each class: 1,5,2", setting);
+        wrong_setting("train classify", "class_weights", "is '{}': expected none, balanced, or a number for each class: 1,5,2", setting);
       weights.push_back(value);
       begin = end + 1;
     }
     if (weights.size() != classes.size())
-      wrong_setting(where, "class_weights", "has {} numbers, but there are {} classes: {}", weights.size(), classes.size(),
+      wrong_setting("train classify", "class_weights", "has {} numbers, but there are {} classes: {}", weights.size(), classes.size(),
                     fmt::join(classes, ", "));
   }
   double sum = 0.0, count = 0.0;
   for (std::size_t c = 0; c < weights.size(); ++c)
     sum += weights[c] * static_cast<double>(samples[c]), count += static_cast<double>(samples[c]);
-  if (!(sum > 0.0)) wrong_setting(where, "class_weights", "is '{}': all texts would count for nothing", setting);
+  if (!(sum > 0.0)) wrong_setting("train classify", "class_weights", "is '{}': all texts would count for nothing", setting);
   std::vector<float> out;
   for (const double w : weights) out.push_back(static_cast<float>(w * count / sum));
   return out;
@@ -125,7 +125,7 @@ class Judge {
     }
     scores.add_samples(1, exact ? 1 : 0);
   }
-  void add(EntityScores&, std::int64_t, std::span<const float>) { fail(where, "a text has no entities here"); }
+  void add(EntityScores&, std::int64_t, std::span<const float>) { fail("train classify", "a text has no entities here"); }
   void finish(Evaluation& out) const {
     if (auto* scores = std::get_if<LabelScores>(&out.scores))
       for (std::size_t c = 0; c < found_.size(); ++c) scores->add(head_.names[c], found_[c]);
@@ -180,7 +180,7 @@ struct ClassifyFiles {
     head = training.head(config.problem_type == ProblemType::by_labels ? training.problem() : config.problem_type);
   }
   static void check(const ClassifyConfig& config) {
-    if (config.data.empty()) wrong_setting(where, "data", "is missing: expected a file with texts and their classes");
+    if (config.data.empty()) wrong_setting("train classify", "data", "is missing: expected a file with texts and their classes");
     for (const std::string& path : {config.valid, config.test})
       if (!path.empty() && path != "-") LabelledReader(path, config.columns);  // what is wrong is known before the large one is read
   }
@@ -199,21 +199,21 @@ struct ClassifyFiles {
 
 ClassifyTask::ClassifyTask(Context& ctx, const ClassifyConfig& config, const EncoderConfig& model, const EncoderVocabulary& vocabulary,
                            const std::optional<fs::path>& resumed)
-    : EncoderTask(ctx, where), config_(config) {
+    : EncoderTask(ctx, "train classify"), config_(config) {
   check_fresh(resumed);
   const ClassifyFiles files(config);
   head_ = std::make_shared<LabelHead>(files.head);
   files.check_labels(*head_);
   make_tokenizer(model, vocabulary, files.texts(), resumed);
-  build(model, head_name, config.max_length, head_json(*head_));
+  build(model, classify_head, config.max_length, head_json(*head_));
   read(files);
 }
 
 ClassifyTask::ClassifyTask(Context& ctx, const ClassifyConfig& config, const EncoderStart& start)
-    : EncoderTask(ctx, where), config_(config) {
+    : EncoderTask(ctx, "train classify"), config_(config) {
   const ClassifyFiles files(config);
   head_ = std::make_shared<LabelHead>(files.head);
-  open(start, head_name, config.max_length, [&](const json& theirs) {
+  open(start, classify_head, config.max_length, [&](const json& theirs) {
     const LabelHead known = head_of(theirs);
     const bool numbers = head_->problem == ProblemType::regression;
     const bool fits = numbers ? known.problem == ProblemType::regression && known.names.size() == head_->names.size()
@@ -255,7 +255,7 @@ void ClassifyTask::read(const ClassifyFiles& files) {
   samples_.assign(classes().size(), 0);
   for (const std::int32_t label : training_.labels.all()) ++samples_[static_cast<std::size_t>(label)];
   if (config_.class_weights != "none" && problem() != ProblemType::single_label)
-    wrong_setting(where, "class_weights", "is '{}': weights are for texts with one class each", config_.class_weights);
+    wrong_setting("train classify", "class_weights", "is '{}': weights are for texts with one class each", config_.class_weights);
   weights_ = class_weights(config_.class_weights, classes(), samples_);
   static_cast<void>(plan_epoch(training_.tokens, config_.max_tokens, 0, 0));  // says when a text is too long for a batch
 }

@@ -14,7 +14,7 @@
 namespace transformer {
 namespace {
 
-constexpr std::string_view prefix = "events.out.tfevents.";
+constexpr std::string_view event_prefix = "events.out.tfevents.";
 
 template <class T>
 std::string little_endian(T value) {
@@ -55,7 +55,8 @@ std::int64_t next_time(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     std::int64_t other = 0;
-    if (name.starts_with(prefix) && std::from_chars(name.data() + prefix.size(), name.data() + name.size(), other).ec == std::errc())
+    if (name.starts_with(event_prefix) &&
+        std::from_chars(name.data() + event_prefix.size(), name.data() + name.size(), other).ec == std::errc())
       time = std::max(time, other + 1);
   }
   return time;
@@ -91,7 +92,7 @@ EventFile::EventFile(const std::filesystem::path& folder, std::int64_t first_ste
   if (gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0') host = {"localhost"};
   std::string name = host.data();
   std::replace(name.begin(), name.end(), '/', '-');
-  file_ = AppendFile(folder / fmt::format("{}{:010}.{}.{}", prefix, next_time(folder), name, getpid()));
+  file_ = AppendFile(folder / fmt::format("{}{:010}.{}.{}", event_prefix, next_time(folder), name, getpid()));
   // SessionLog { SessionStatus status = 1 }, where 1 is START
   file_.append(event(0, 3, "brain.Event:2") + event(first_step, 7, integer_field(1, 1)));
 }

@@ -24,8 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* where = "train image";
-
 // Uses of the random numbers of an epoch; 0 is its order.
 constexpr std::uint32_t for_augmentation = 1, for_mixing = 2, for_split = 3;
 
@@ -33,7 +31,7 @@ void check_settings(const ImageSettings& settings) {
   const ImageConfig& c = settings.images;
   check(settings.augmentation);
   auto in = [](const char* name, double value, double least, double most) {
-    if (!(value >= least && value <= most)) wrong_setting(where, name, "is {}: expected {} to {}", value, least, most);
+    if (!(value >= least && value <= most)) wrong_setting("train image", name, "is {}: expected {} to {}", value, least, most);
   };
   in("batch_size", static_cast<double>(c.batch_size), 0, 1 << 20);
   in("eval_batch_size", static_cast<double>(c.eval_batch_size), 1, 1 << 20);
@@ -42,7 +40,7 @@ void check_settings(const ImageSettings& settings) {
   in("mixup", c.mixup, 0.0, 4.0);
   in("cutmix", c.cutmix, 0.0, 4.0);
   if (c.mean.size() != c.std.size())
-    wrong_setting(where, "mean", "has {} numbers, `std` {}: expected both for each channel", c.mean.size(), c.std.size());
+    wrong_setting("train image", "mean", "has {} numbers, `std` {}: expected both for each channel", c.mean.size(), c.std.size());
   for (const float s : c.std) in("std", s, 1e-6, 1e6);
 }
 
@@ -130,10 +128,10 @@ struct ImageTask::Teacher {
 ImageTask::~ImageTask() = default;
 
 ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageModelConfig& model, const std::optional<fs::path>& resumed)
-    : ModelTask(ctx, where), settings_(settings) {
+    : ModelTask(ctx, "train image"), settings_(settings) {
   check_settings(settings_);
   if (!settings_.images.teacher.empty() && model.arch != ImageArch::deit)
-    wrong_setting(where, "teacher", "is given, but `arch` is vit: deit learns from one");
+    wrong_setting("train image", "teacher", "is given, but `arch` is vit: deit learns from one");
   check_fresh(resumed);
   dataset_ = open_images(settings_.source, ImageSplit::train);
   const ImageDataset::Extent images = dataset_->extent();
@@ -141,7 +139,7 @@ ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageMod
   const std::int64_t height = m.image_size > 0 ? m.image_size : images.height, width = m.image_size > 0 ? m.image_size : images.width;
   const std::vector<float> unknown(static_cast<std::size_t>(m.channels), 0.5F);
   if (!settings_.images.mean.empty() && std::ssize(settings_.images.mean) != m.channels)
-    wrong_setting(where, "mean", "and `std` have {} numbers: expected one for each of {} channels", settings_.images.mean.size(),
+    wrong_setting("train image", "mean", "and `std` have {} numbers: expected one for each of {} channels", settings_.images.mean.size(),
                   m.channels);
   const json config = image_model_json(m, height, width, dataset_->classes(), !settings_.images.teacher.empty());
   static_cast<void>(make_model(config));  // says what is wrong with the settings before images are read
@@ -152,10 +150,10 @@ ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageMod
 }
 
 ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageFineTuning& start)
-    : ModelTask(ctx, where), settings_(settings) {
+    : ModelTask(ctx, "train image"), settings_(settings) {
   check_settings(settings_);
   if (!settings_.images.mean.empty())
-    wrong_setting(where, "mean", "and `std` are given, but a model that is trained further keeps its own: leave them out");
+    wrong_setting("train image", "mean", "and `std` are given, but a model that is trained further keeps its own: leave them out");
   dataset_ = open_images(settings_.source, ImageSplit::train);
   const bool teacher = !settings_.images.teacher.empty();
   open_model(
@@ -182,7 +180,7 @@ void ImageTask::read(const ImageProcessor& shape) {
   const bool wanted = c.valid == ImageValidation::automatic;
   auto valid = wanted ? open_images(settings_.source, ImageSplit::valid) : nullptr;
   auto test = open_images(settings_.source, ImageSplit::test);
-  if (c.valid == ImageValidation::test && test == nullptr) wrong_setting(where, "valid", "is test, but there are no test images");
+  if (c.valid == ImageValidation::test && test == nullptr) wrong_setting("train image", "valid", "is test, but there are no test images");
   ImageSetOptions options{.skip_broken = c.skip_broken, .threads = context().threads(), .classes = classes_};
   auto all = [&](std::shared_ptr<const ImageDataset> data) {
     Part part{.set = std::make_shared<const ImageSet>(std::move(data), shape, options)};
@@ -198,11 +196,11 @@ void ImageTask::read(const ImageProcessor& shape) {
   std::vector<std::vector<std::int64_t>> of_class(classes_.size());
   for (const std::int64_t i : training_.places) of_class[static_cast<std::size_t>(training_.set->label(i))].push_back(i);
   if (std::count_if(of_class.begin(), of_class.end(), [](const auto& some) { return !some.empty(); }) < 2)
-    fail(where, "all training images are of one class: there is nothing to learn");
+    fail("train image", "all training images are of one class: there is nothing to learn");
   for (const auto& [part, what] : {std::pair{&validation_, "validation"}, std::pair{&test_, "test"}})
     for (const std::int64_t i : part->places)
       if (const auto label = static_cast<std::size_t>(part->set->label(i)); of_class[label].empty())
-        fail(where, "the class '{}' is among the {} images (image {}), but no training image is of it", classes_[label], what, i);
+        fail("train image", "the class '{}' is among the {} images (image {}), but no training image is of it", classes_[label], what, i);
 
   // A part of each class, so that none is in the validation alone.
   if (c.valid == ImageValidation::split || (wanted && validation_.set == nullptr)) {

@@ -8,20 +8,18 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* where = "train image";
-
 json labels_json(const std::vector<std::string>& classes) {
   json names = json::object(), ids = json::object();
   for (std::size_t i = 0; i < classes.size(); ++i) {
     names[std::to_string(i)] = classes[i];
     ids[classes[i]] = i;
   }
-  if (ids.size() != classes.size()) fail(where, "two of the {} classes have the same name", classes.size());
+  if (ids.size() != classes.size()) fail("train image", "two of the {} classes have the same name", classes.size());
   return {{"id2label", names}, {"label2id", ids}};
 }
 
 void check_range(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value < least || value > most) wrong_setting(where, name, "is {}: expected {} to {}", value, least, most);
+  if (value < least || value > most) wrong_setting("train image", name, "is {}: expected {} to {}", value, least, most);
 }
 
 }  // namespace
@@ -34,15 +32,16 @@ ImageModelConfig resolved(ImageModelConfig m, const ImageDataset::Extent& images
   check_range("num_layers", m.num_layers, 1, 2000);
   check_range("d_ff", m.d_ff, 0, 1 << 22);
   if (m.channels == 0) m.channels = images.channels == 0 ? 3 : images.channels;
-  if (m.channels != 1 && m.channels != 3) wrong_setting(where, "channels", "is {}: expected 1 (grey) or 3 (colours)", m.channels);
-  check_width(where, m.d_model, m.num_heads);
+  if (m.channels != 1 && m.channels != 3) wrong_setting("train image", "channels", "is {}: expected 1 (grey) or 3 (colours)", m.channels);
+  check_width("train image", m.d_model, m.num_heads);
   if (m.d_ff == 0) m.d_ff = 4 * m.d_model;
   if (m.image_size == 0 && images.height == 0) m.image_size = 224;
   const std::int64_t height = m.image_size > 0 ? m.image_size : images.height, width = m.image_size > 0 ? m.image_size : images.width;
   if (m.patch_size == 0) m.patch_size = std::min(height, width) < 64 ? 4 : 16;
   if (height % m.patch_size != 0 || width % m.patch_size != 0)
-    fail(where, "images of {} x {} cannot be cut into patches of {} x {}: choose a patch_size that divides both, or another image_size",
-         height, width, m.patch_size, m.patch_size);
+    fail("train image",
+         "images of {} x {} cannot be cut into patches of {} x {}: choose a patch_size that divides both, or another image_size", height,
+         width, m.patch_size, m.patch_size);
   return m;
 }
 

@@ -19,8 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* where = "train lm";
-
 std::optional<VocabularyKind> kind_of(const std::string& vocab) {
   for (const auto& [kind, name] : names(VocabularyKind{}))
     if (vocab == name) return kind;
@@ -30,17 +28,18 @@ std::optional<VocabularyKind> kind_of(const std::string& vocab) {
 // What can be wrong with the settings alone.
 void check(const LanguageConfig& c) {
   auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
-    if (value < least) wrong_setting(where, name, "is {}: expected {} or more", value, least);
+    if (value < least) wrong_setting("train lm", name, "is {}: expected {} or more", value, least);
   };
   at_least("context", c.context, 1);
   at_least("batch_size", c.batch_size, 0);
   if (c.context > (std::int64_t{1} << 30) / std::max<std::int64_t>(c.batch_size, 1))
-    wrong_setting(where, "batch_size", "is {} and `context` {}: such a batch is too large", c.batch_size, c.context);
+    wrong_setting("train lm", "batch_size", "is {} and `context` {}: such a batch is too large", c.batch_size, c.context);
   if (!(c.valid_split >= 0.0 && c.valid_split < 1.0))
-    wrong_setting(where, "valid_split", "is {}: expected a share in [0, 1)", c.valid_split);
-  if (c.text.empty() == c.bin.empty()) wrong_setting(where, "", "give the training data either as `text` or as a file of tokens, `bin`");
+    wrong_setting("train lm", "valid_split", "is {}: expected a share in [0, 1)", c.valid_split);
+  if (c.text.empty() == c.bin.empty())
+    wrong_setting("train lm", "", "give the training data either as `text` or as a file of tokens, `bin`");
   if (!c.valid_text.empty() && !c.valid_bin.empty())
-    wrong_setting(where, "", "the validation data are given twice: as valid_text and as valid_bin");
+    wrong_setting("train lm", "", "the validation data are given twice: as valid_text and as valid_bin");
 }
 
 // The dropouts under the names that the families have for them.
@@ -49,10 +48,10 @@ json changed_dropout(const LanguageStart& start, const json& config) {
   json changes = json::object();
   auto change = [&](const char* field, const std::optional<float>& value, std::initializer_list<const char*> keys) {
     if (!value) return;
-    for (const char* key : keys) changes[key] = probability(where, field, *value);
+    for (const char* key : keys) changes[key] = probability("train lm", field, *value);
   };
   if (start.dropout && !gpt2 && !falcon)
-    wrong_setting(where, "dropout", "is set, but a model of type {} has none but that of attention: set attention_dropout",
+    wrong_setting("train lm", "dropout", "is set, but a model of type {} has none but that of attention: set attention_dropout",
                   config.value("model_type", json()).dump());
   if (gpt2) change("dropout", start.dropout, {"resid_pdrop", "embd_pdrop"});
   else change("dropout", start.dropout, {"hidden_dropout"});
@@ -65,15 +64,15 @@ json changed_dropout(const LanguageStart& start, const json& config) {
 json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, std::int64_t context, std::int32_t end) {
   json out{{"vocab_size", vocabulary}, {"dtype", "float32"}};
   if (end >= 0) out.update({{"bos_token_id", end}, {"eos_token_id", end}});
-  const json attention = probability(where, "attention_dropout", c.attention_dropout.value_or(c.dropout)),
-             dropout = probability(where, "dropout", c.dropout);
-  check_width(where, c.d_model, c.num_heads, c.arch == LanguageArch::llama);
-  check_at_least(where, "num_layers", c.num_layers, 1);
-  check_at_least(where, "d_ff", c.d_ff, 0);
-  check_at_least(where, "num_kv_heads", c.num_kv_heads, 0);
+  const json attention = probability("train lm", "attention_dropout", c.attention_dropout.value_or(c.dropout)),
+             dropout = probability("train lm", "dropout", c.dropout);
+  check_width("train lm", c.d_model, c.num_heads, c.arch == LanguageArch::llama);
+  check_at_least("train lm", "num_layers", c.num_layers, 1);
+  check_at_least("train lm", "d_ff", c.d_ff, 0);
+  check_at_least("train lm", "num_kv_heads", c.num_kv_heads, 0);
   if (c.arch == LanguageArch::gpt2) {
     if (c.num_kv_heads != 0 && c.num_kv_heads != c.num_heads)
-      wrong_setting(where, "num_kv_heads", "is {}: a GPT-2 has as many as num_heads; choose the layout llama (--arch llama)",
+      wrong_setting("train lm", "num_kv_heads", "is {}: a GPT-2 has as many as num_heads; choose the layout llama (--arch llama)",
                     c.num_kv_heads);
     out.update({{"model_type", "gpt2"},
                 {"architectures", {"GPT2LMHeadModel"}},
@@ -89,7 +88,7 @@ json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, 
     return out;
   }
   if (c.dropout != 0.0F)
-    wrong_setting(where, "dropout", "is {}: a LLaMA has none but that of attention; set attention_dropout instead", c.dropout);
+    wrong_setting("train lm", "dropout", "is {}: a LLaMA has none but that of attention; set attention_dropout instead", c.dropout);
   out.update({{"model_type", "llama"},
               {"architectures", {"LlamaForCausalLM"}},
               {"hidden_size", c.d_model},
@@ -108,7 +107,7 @@ json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, 
 
 LanguageTask::LanguageTask(Context& ctx, const LanguageConfig& config, const LanguageModelConfig& model,
                            const std::optional<fs::path>& resumed)
-    : ModelTask(ctx, where), config_(config) {
+    : ModelTask(ctx, "train lm"), config_(config) {
   check(config_);
   static_cast<void>(make_model(language_model_json(model, 1, config_.context, -1)));  // what is wrong with its sizes is said first
   check_fresh(resumed);
@@ -117,12 +116,13 @@ LanguageTask::LanguageTask(Context& ctx, const LanguageConfig& config, const Lan
 }
 
 LanguageTask::LanguageTask(Context& ctx, const LanguageConfig& config, const LanguageStart& start)
-    : ModelTask(ctx, where), config_(config) {
+    : ModelTask(ctx, "train lm"), config_(config) {
   check(config_);
   const json given = to_json(config_), defaults = to_json(LanguageConfig{});
   for (const char* key : {"vocab", "vocab_size", "character_coverage"})
     if (given.at(key) != defaults.at(key))
-      wrong_setting(where, key, "is {}, but a model that is trained further keeps its vocabulary: leave that out", given.at(key).dump());
+      wrong_setting("train lm", key, "is {}, but a model that is trained further keeps its vocabulary: leave that out",
+                    given.at(key).dump());
   open_model(
       start.from, [&](const json& its) { return changed_dropout(start, its); },
       [&](const Model& model) -> std::string {
@@ -146,14 +146,14 @@ void LanguageTask::read(const std::optional<fs::path>& resumed) {
   const std::optional<VocabularyKind> kind = kind_of(config_.vocab);
   if (!tokenizer_ && !kind) {
     if (!fs::exists(config_.vocab))
-      wrong_setting(where, "vocab", "is '{}': expected char, byte, bpe, unigram, or the file or folder of a tokenizer", config_.vocab);
+      wrong_setting("train lm", "vocab", "is '{}': expected char, byte, bpe, unigram, or the file or folder of a tokenizer", config_.vocab);
     tokenizer_ = load_tokenizer(config_.vocab);
   }
   if (!tokenizer_ && resumed) tokenizer_ = load_tokenizer(*resumed);
   if (!config_.bin.empty() && !tokenizer_ && config_.vocab == "byte") tokenizer_ = make_vocabulary({}, {.kind = VocabularyKind::bytes});
   if (!config_.bin.empty() && !tokenizer_)
-    wrong_setting(where, "vocab", "is '{}', but tokens cannot be learned from a file of tokens: give the tokenizer that it was made with",
-                  config_.vocab);
+    wrong_setting("train lm", "vocab",
+                  "is '{}', but tokens cannot be learned from a file of tokens: give the tokenizer that it was made with", config_.vocab);
 
   LoadedText text, valid;
   if (!config_.valid_text.empty()) valid = load_text(config_.valid_text, config_.documents);
@@ -172,7 +172,7 @@ void LanguageTask::read(const std::optional<fs::path>& resumed) {
   }
   end_ = document_token(*tokenizer_);
   if (config_.document_mask && end_ < 0)
-    wrong_setting(where, "document_mask", "needs a token between documents, but the tokenizer has no end of text");
+    wrong_setting("train lm", "document_mask", "needs a token between documents, but the tokenizer has no end of text");
 
   auto encode = [&](const LoadedText& from, CorpusReport& report) {
     return encode_text(from, *tokenizer_, end_, report, context().threads());
@@ -201,9 +201,9 @@ void LanguageTask::read(const std::optional<fs::path>& resumed) {
 
 void LanguageTask::check_rows() const {
   if (training_.size() <= config_.context)
-    fail(where, "the training text has {} tokens: a window of context {} needs {}; give more text, or a smaller context", training_.size(),
-         config_.context, config_.context + 1);
-  if (validation_.size() == 1) fail(where, "the validation text has one token: expected 2 or more");
+    fail("train lm", "the training text has {} tokens: a window of context {} needs {}; give more text, or a smaller context",
+         training_.size(), config_.context, config_.context + 1);
+  if (validation_.size() == 1) fail("train lm", "the validation text has one token: expected 2 or more");
 }
 
 const TextModel& LanguageTask::text_model() const { return dynamic_cast<const TextModel&>(model()); }

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char *where = "train mlm", *head = "ForMaskedLM";
+constexpr const char* mlm_head = "ForMaskedLM";
 constexpr std::uint32_t mask_use = 2;  // of epoch_stream; 0 and 1 are the plan's
 
 // Does a token that begins at `at` begin a word? Words end at white space, at punctuation and around Chinese characters, as in BERT.
@@ -161,34 +161,34 @@ MaskedIds mask_tokens(const MlmTokens& data, const std::vector<std::int64_t>& in
 
 MlmTask::MlmTask(Context& ctx, const MlmConfig& config, const EncoderConfig& model, const EncoderVocabulary& vocabulary,
                  const std::optional<fs::path>& resumed)
-    : EncoderTask(ctx, where), config_(config) {
+    : EncoderTask(ctx, "train mlm"), config_(config) {
   check_settings();
   check_fresh(resumed);
   if (model.tokenizer.empty() && std::find(config.text.begin(), config.text.end(), "-") != config.text.end())
-    wrong_setting(where, "text",
+    wrong_setting("train mlm", "text",
                   "is '-': it is read twice, for the vocabulary and to train, and standard input only once; write it into a file, or "
                   "give a `tokenizer`");
   make_tokenizer(model, vocabulary, read_lines(config.text), resumed);
-  build(model, head, config.max_length);
+  build(model, mlm_head, config.max_length);
   read();
 }
 
-MlmTask::MlmTask(Context& ctx, const MlmConfig& config, const EncoderStart& start) : EncoderTask(ctx, where), config_(config) {
+MlmTask::MlmTask(Context& ctx, const MlmConfig& config, const EncoderStart& start) : EncoderTask(ctx, "train mlm"), config_(config) {
   check_settings();
-  open(start, head, config.max_length, [](const json&) { return json::object(); });
+  open(start, mlm_head, config.max_length, [](const json&) { return json::object(); });
   read();
 }
 
 void MlmTask::check_settings() const {
-  if (config_.text.empty()) wrong_setting(where, "text", "is missing: expected files with a text a line");
+  if (config_.text.empty()) wrong_setting("train mlm", "text", "is missing: expected files with a text a line");
   for (const auto* files : {&config_.text, &config_.valid_text}) check_text(*files);
   if (!(config_.mask_probability > 0.0F && config_.mask_probability < 1.0F))
-    wrong_setting(where, "mask_probability", "is {}: expected a value between 0 and 1", config_.mask_probability);
+    wrong_setting("train mlm", "mask_probability", "is {}: expected a value between 0 and 1", config_.mask_probability);
 }
 
 void MlmTask::read() {
   masks_ = {.probability = config_.mask_probability, .mask = tokenizer().special_tokens().mask};
-  if (masks_.mask < 0) fail(where, "the tokenizer has no token for masks ([MASK])");
+  if (masks_.mask < 0) fail("train mlm", "the tokenizer has no token for masks ([MASK])");
   for (std::int32_t id = 0; id < tokenizer().size(); ++id)
     if (!tokenizer().is_special(id) && !tokenizer().piece(id).empty()) masks_.ordinary.push_back(id);
   training_ = read(config_.text, "training");

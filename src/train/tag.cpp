@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char *where = "train tag", *head_name = "ForTokenClassification";
+constexpr const char* tag_head = "ForTokenClassification";
 
 HostTensors batch_of(const TextModel& model, const TaggedTokens& data, const std::vector<std::int64_t>& indices) {
   HostTensors out = padded_ids(data.tokens, indices, padding_of(model));
@@ -78,13 +78,21 @@ Evaluation judge(Context& ctx, const TextModel& model, const TaggedTokens& data,
   return out;
 }
 
+}  // namespace
+
+std::uint64_t TaggedTokens::fingerprint() const {
+  Hash hash;
+  tokens.add_to(hash), tags.add_to(hash);
+  return hash.finish();
+}
+
 // A file's texts, as they were read.
-struct Rows {
+struct TaggedRows {
   std::string path;
   std::vector<TaggedText> texts;
   std::int64_t repaired = 0;  // sequences of bytes that were not UTF-8
 
-  Rows(const std::string& file, const TaggedColumns& columns) : path(file) {
+  TaggedRows(const std::string& file, const TaggedColumns& columns) : path(file) {
     TaggedReader reader(file, columns);
     while (auto text = reader.next()) {
       for (std::string& word : text->words)
@@ -138,24 +146,16 @@ struct Rows {
   }
 };
 
-}  // namespace
-
-std::uint64_t TaggedTokens::fingerprint() const {
-  Hash hash;
-  tokens.add_to(hash), tags.add_to(hash);
-  return hash.finish();
-}
-
 struct TagFiles {
-  Rows training;
-  std::optional<Rows> validation, test;
+  TaggedRows training;
+  std::optional<TaggedRows> validation, test;
 
   explicit TagFiles(const TagConfig& config) : training((check(config), config.data), config.columns) {
     if (!config.valid.empty()) validation.emplace(config.valid, config.columns);
     if (!config.test.empty()) test.emplace(config.test, config.columns);
   }
   static void check(const TagConfig& config) {
-    if (config.data.empty()) wrong_setting(where, "data", "is missing: expected a file with words and their tags");
+    if (config.data.empty()) wrong_setting("train tag", "data", "is missing: expected a file with words and their tags");
     for (const std::string& path : {config.valid, config.test})
       if (!path.empty() && path != "-") TaggedReader(path, config.columns);  // what is wrong is known before the large one is read
   }
@@ -179,21 +179,21 @@ struct TagFiles {
 
 TagTask::TagTask(Context& ctx, const TagConfig& config, const EncoderConfig& model, const EncoderVocabulary& vocabulary,
                  const std::optional<fs::path>& resumed)
-    : EncoderTask(ctx, where), config_(config) {
+    : EncoderTask(ctx, "train tag"), config_(config) {
   check_fresh(resumed);
   const TagFiles files(config);
   tags_ = files.tags();
   files.check_tags(tags_);
   make_tokenizer(model, vocabulary, files.texts(), resumed);
-  build(model, head_name, config.max_length, names_json(tags_));
+  build(model, tag_head, config.max_length, names_json(tags_));
   read(files);
 }
 
-TagTask::TagTask(Context& ctx, const TagConfig& config, const EncoderStart& start) : EncoderTask(ctx, where), config_(config) {
+TagTask::TagTask(Context& ctx, const TagConfig& config, const EncoderStart& start) : EncoderTask(ctx, "train tag"), config_(config) {
   const TagFiles files(config);
   tags_ = files.tags();
-  open(start, head_name, config.max_length, [&](const json& theirs) {
-    const std::vector<std::string> known = head_names(theirs, head_name);
+  open(start, tag_head, config.max_length, [&](const json& theirs) {
+    const std::vector<std::string> known = head_names(theirs, tag_head);
     if (std::all_of(tags_.begin(), tags_.end(), [&](const std::string& t) { return std::ranges::find(known, t) != known.end(); })) {
       tags_ = known;
       return json();
@@ -208,7 +208,7 @@ TagTask::TagTask(Context& ctx, const TagConfig& config, const EncoderStart& star
 }
 
 void TagTask::read(const TagFiles& files) {
-  const auto tokens = [&](const Rows& rows) {
+  const auto tokens = [&](const TaggedRows& rows) {
     TaggedTokens out = rows.tokens(context(), shared_tokenizer(), longest(), tags_, report_);
     lost_ += out.lost;
     return out;
@@ -260,10 +260,10 @@ std::optional<Evaluation> TagTask::test(Context& ctx) const {
 
 Evaluation evaluate_tagger(Context& ctx, const fs::path& folder, const std::string& file, const TaggedColumns& columns,
                            std::int64_t max_length, const fs::path& adapter) {
-  const Rows rows(file, columns);
+  const TaggedRows rows(file, columns);
   const std::unique_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(model.get());
-  const std::vector<std::string> tags = head_names(model->config(), head_name);
+  const std::vector<std::string> tags = head_names(model->config(), tag_head);
   if (text == nullptr || text->text().task != TextTask::token_labels || tags.empty())
     fail(folder.string(), "gives words no tags: expected a …ForTokenClassification whose config.json names the tags (id2label)");
   rows.check_tags(tags, "the model " + folder.string());

@@ -201,7 +201,7 @@ Value all_are(Machine&, const Value& self, const Arguments& args) {
   const std::u32string text = to_code_points(*self.string());
   return !text.empty() && std::all_of(text.begin(), text.end(), is);
 }
-bool is_digit(char32_t c) { return u_isdigit(static_cast<UChar32>(c)) != 0; }
+bool is_any_digit(char32_t c) { return u_isdigit(static_cast<UChar32>(c)) != 0; }
 bool is_letter(char32_t c) { return u_isalpha(static_cast<UChar32>(c)) != 0; }
 bool is_letter_or_number(char32_t c) { return is_letter(c) || is_number(c); }
 
@@ -227,7 +227,7 @@ const Methods text_methods{{"strip", strip<true, true>},
                            {"lower", changed<lower>},
                            {"capitalize", changed<capitalized>},
                            {"title", changed<titled>},
-                           {"isdigit", all_are<is_digit>},
+                           {"isdigit", all_are<is_any_digit>},
                            {"isalpha", all_are<is_letter>},
                            {"isalnum", all_are<is_letter_or_number>},
                            {"isspace", all_are<is_space>}};
