@@ -9,13 +9,15 @@ std::shared_ptr<Backend> make_backend(Device device) {
   switch (device.kind) {
     case Device::Kind::cpu: return make_cpu_kernels();
     case Device::Kind::cuda: return make_cuda_kernels(device.index);
+    case Device::Kind::guarded: return make_guarded_kernels();
   }
   fail("Device", "unknown kind of device");
 }
 
 DType fast_precision(Device device) {
   switch (device.kind) {
-    case Device::Kind::cpu: return processor_multiplies_bfloat16() ? DType::bfloat16 : DType::float32;
+    case Device::Kind::cpu:
+    case Device::Kind::guarded: return processor_multiplies_bfloat16() ? DType::bfloat16 : DType::float32;
     case Device::Kind::cuda: return DType::bfloat16;
   }
   fail("Device", "unknown kind of device");

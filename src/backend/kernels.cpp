@@ -36,6 +36,7 @@ void Kernels::gated(Context&, Activation, const Tensor&, Tensor&) { unsupported(
 void Kernels::gated_backward(Context&, Activation, const Tensor&, const Tensor&, Tensor&) { unsupported("gated_backward"); }
 void Kernels::binary(Context&, Binary, const Tensor&, const Tensor&, Tensor&) { unsupported("binary"); }
 void Kernels::scale(Context&, float, const Tensor&, Tensor&) { unsupported("scale"); }
+void Kernels::scale_by(Context&, const Tensor&, Tensor&) { unsupported("scale_by"); }
 void Kernels::reduce(Context&, Reduction, const Tensor&, Tensor&, bool) { unsupported("reduce"); }
 void Kernels::sum_rows(Context&, const Tensor&, Tensor&, bool) { unsupported("sum_rows"); }
 void Kernels::softmax(Context&, const Tensor&, bool, Tensor&) { unsupported("softmax"); }
@@ -50,7 +51,9 @@ void Kernels::batch_norm_backward(Context&, const Tensor&, const BatchNormArgs&,
   unsupported("batch_norm_backward");
 }
 void Kernels::embedding(Context&, const Tensor&, const Tensor&, float, Tensor&) { unsupported("embedding"); }
-void Kernels::embedding_backward(Context&, const Tensor&, const Tensor&, float, Tensor&, bool) { unsupported("embedding_backward"); }
+void Kernels::embedding_backward(Context&, const Tensor&, const Tensor&, float, std::int64_t, Tensor&, bool) {
+  unsupported("embedding_backward");
+}
 void Kernels::rope(Context&, const Tensor&, const RopeArgs&, Tensor&) { unsupported("rope"); }
 void Kernels::attention(Context&, const Tensor&, const Tensor&, const Tensor&, const AttentionArgs&, Tensor&, Tensor&, Tensor&) {
   unsupported("attention");
@@ -59,10 +62,19 @@ void Kernels::attention_backward(Context&, const Tensor&, const Tensor&, const T
                                  const Tensor&, Tensor&, Tensor&, Tensor&, Tensor&, Tensor&) {
   unsupported("attention_backward");
 }
-void Kernels::cross_entropy(Context&, Tensor&, const Tensor&, std::int64_t, float, bool, float, Tensor&) { unsupported("cross_entropy"); }
+void Kernels::count_targets(Context&, const Tensor&, std::int64_t, std::int64_t, Tensor&) { unsupported("count_targets"); }
+void Kernels::cross_entropy(Context&, Tensor&, const Tensor&, std::int64_t, float, bool, const Tensor&, Tensor&) {
+  unsupported("cross_entropy");
+}
+void Kernels::total_loss(Context&, const Tensor&, const Tensor&, Tensor&) { unsupported("total_loss"); }
 void Kernels::patchify(Context&, const Tensor&, const PatchArgs&, Tensor&) { unsupported("patchify"); }
 void Kernels::patchify_backward(Context&, const Tensor&, const PatchArgs&, Tensor&) { unsupported("patchify_backward"); }
+void Kernels::begin_step(Context&, Tensor&) { unsupported("begin_step"); }
+void Kernels::add_loss(Context&, const Tensor&, double, Tensor&) { unsupported("add_loss"); }
+void Kernels::gradient_norm(Context&, std::span<const Tensor>, Tensor&) { unsupported("gradient_norm"); }
+void Kernels::adam(Context&, std::span<AdamSlot>, const AdamArgs&, Tensor&) { unsupported("adam"); }
+void Kernels::blend(Context&, std::span<Tensor>, float, std::span<const Tensor>, const Tensor&) { unsupported("blend"); }
+void Kernels::undo_if_skipped(Context&, std::span<const Tensor>, std::span<Tensor>, const Tensor&) { unsupported("undo_if_skipped"); }
 double Kernels::sum_of_squares(Context&, std::span<const Tensor>) { unsupported("sum_of_squares"); }
-void Kernels::adam(Context&, std::span<AdamSlot>, const AdamArgs&) { unsupported("adam"); }
 
 }  // namespace transformer

@@ -4,12 +4,14 @@
 // says otherwise, computes in float32, and follows row strides (Tensor::row_stride) on every operand that is
 // described as rows. A kernel a device does not have throws Error naming itself and the device.
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
 #include "transformer/core/context.h"
 #include "transformer/core/random.h"
 #include "transformer/core/sequences.h"
+#include "transformer/core/step_state.h"
 #include "transformer/core/tensor.h"
 #include "transformer/core/types.h"
 
@@ -56,10 +58,14 @@ struct AdamSlot {
 
 struct AdamArgs {
   float lr, beta1, beta2, eps;
-  float correction1, correction2;  // 1 - βᵢ^t
-  float gradient_scale;            // clipping: min(1, max_norm / norm)
-  bool decoupled;                  // AdamW (decay the weight) or Adam with L2 (decay the gradient)
+  float max_norm;  // of all gradients together: larger ones are scaled to it; 0: none is
+  bool decoupled;  // AdamW (decay the weight) or Adam with L2 (decay the gradient)
 };
+
+// What the gradients are multiplied by, as torch.nn.utils.clip_grad_norm_ has it.
+inline float clipping(double norm, float max_norm) {
+  return max_norm > 0.0F ? static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6))) : 1.0F;
+}
 
 class Kernels : public Backend {
  public:
@@ -95,6 +101,7 @@ class Kernels : public Backend {
   virtual void gated_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, Tensor& dx);
   virtual void binary(Context& ctx, Binary kind, const Tensor& a, const Tensor& b, Tensor& y);  // a, b contiguous, broadcast to y
   virtual void scale(Context& ctx, float factor, const Tensor& x, Tensor& y);                   // y = factor · x
+  virtual void scale_by(Context& ctx, const Tensor& factor, Tensor& x);                         // x ← factor · x, factor float32 [1]
   // Reduces x (contiguous) to y, whose shape has 1 where x is reduced; float32 result when y is float32.
   virtual void reduce(Context& ctx, Reduction kind, const Tensor& x, Tensor& y, bool accumulate);
   // y [cols] (+)= the sum over the rows of x; y float32. The gradient of a bias.
@@ -137,8 +144,10 @@ class Kernels : public Backend {
 
   // --- embedding: ids int32/int64, checked to be in range by the kernel (Error names the first bad one) --------
   virtual void embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale, Tensor& y);
-  // dtable[id] += scale · dy, row by row in a fixed order; the dtable is zeroed first unless accumulate.
-  virtual void embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, Tensor& dtable, bool accumulate);
+  // dtable[id] += scale · dy, row by row in a fixed order, but for rows whose id is `padding` (-1: none is left out); the dtable is
+  // zeroed first unless accumulate.
+  virtual void embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, std::int64_t padding, Tensor& dtable,
+                                  bool accumulate);
 
   // --- rotary positions: x [tokens, cols]; the first heads·head_dim columns are turned, the rest copied --------
   // cos, sin: float32 [positions, rotary_dim/2]; position: int32 [tokens] row of the table for each token.
@@ -161,10 +170,14 @@ class Kernels : public Backend {
                                   Tensor& dbias, Tensor& drelative_bias);
 
   // --- cross-entropy of a block of logits --------------------------------------------------------------------
-  // For each row with target t ≠ ignore: loss = lse - (1-ε)·z_t - ε·mean(z); logits are overwritten with their
-  // gradient times gradient_scale when want_gradient. losses: float32 [rows], 0 for ignored rows.
+  // count, int64 [1]: the targets that are not `ignore`; the others must be in [0, classes) (Error names the first that is not).
+  virtual void count_targets(Context& ctx, const Tensor& targets, std::int64_t ignore, std::int64_t classes, Tensor& count);
+  // For each row with target t ≠ ignore: loss = lse - (1-ε)·z_t - ε·mean(z); logits are overwritten with their gradient, divided by
+  // `count` where that is defined and not 0, when want_gradient. losses: float32 [rows], 0 for ignored rows.
   virtual void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient,
-                             float gradient_scale, Tensor& losses);
+                             const Tensor& count, Tensor& losses);
+  // loss, float32 [1]: the sum of the losses, divided by `count` where that is defined and not 0.
+  virtual void total_loss(Context& ctx, const Tensor& losses, const Tensor& count, Tensor& loss);
 
   // --- patches: images [n, c, h, w] → [n · (h/p_h) · (w/p_w), c · p_h · p_w]; series are [n, 1, 1, length] with stride --
   struct PatchArgs {
@@ -174,8 +187,16 @@ class Kernels : public Backend {
   virtual void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx);  // overwrites dx
 
   // --- optimizer ---------------------------------------------------------------------------------------------
-  virtual double sum_of_squares(Context& ctx, std::span<const Tensor> tensors);  // float32 tensors
-  virtual void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args);
+  // `state`: uint8 [sizeof(StepState)].
+  virtual void begin_step(Context& ctx, Tensor& state);                                           // loss and norm 0, finite
+  virtual void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state);          // loss: float32 [1]
+  virtual void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state);     // float32 tensors
+  // Nothing if loss or norm is not finite; else counts the update, clips and steps.
+  virtual void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state);
+  // Of an update that was not skipped: mean ← keep·mean + (1-keep)·x. Of one that was: x ← before. float32, one for one.
+  virtual void blend(Context& ctx, std::span<Tensor> means, float keep, std::span<const Tensor> xs, const Tensor& state);
+  virtual void undo_if_skipped(Context& ctx, std::span<const Tensor> before, std::span<Tensor> xs, const Tensor& state);
+  virtual double sum_of_squares(Context& ctx, std::span<const Tensor> tensors);  // float32 tensors; waits
 
  protected:
   // Throws Error naming the kernel and the device.
@@ -187,6 +208,7 @@ class Kernels : public Backend {
 inline Kernels& kernels(Context& ctx) { return static_cast<Kernels&>(ctx.backend()); }
 
 std::shared_ptr<Kernels> make_cpu_kernels();
+std::shared_ptr<Kernels> make_guarded_kernels();
 std::shared_ptr<Kernels> make_cuda_kernels(int device);  // backend/no_cuda throws Error where CUDA is not built in
 
 }  // namespace transformer

@@ -1,12 +1,14 @@
 #include "transformer/core/device.h"
 
 #include <charconv>
+#include <cstdlib>
 
 namespace transformer {
 
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return cpu();
   if (text == "cuda") return cuda();
+  if (text == "guarded") return guarded();
   if (text.starts_with("cuda:")) {
     int index = 0;
     const char* end = text.data() + text.size();
@@ -15,6 +17,23 @@ Device Device::parse(std::string_view text) {
   fail("Device", "unknown device '{}': expected cpu, cuda or cuda:N", text);
 }
 
-std::string Device::str() const { return kind == Kind::cpu ? "cpu" : "cuda:" + std::to_string(index); }
+Device Device::usual() {
+  const char* text = std::getenv("TRANSFORMER_DEVICE");
+  if (text == nullptr || *text == '\0') return cpu();
+  try {
+    return parse(text);
+  } catch (const Error& e) {
+    fail("TRANSFORMER_DEVICE", "{}", e.what());
+  }
+}
+
+std::string Device::str() const {
+  switch (kind) {
+    case Kind::cpu: return "cpu";
+    case Kind::cuda: return "cuda:" + std::to_string(index);
+    case Kind::guarded: return "guarded";
+  }
+  return "?";
+}
 
 }  // namespace transformer

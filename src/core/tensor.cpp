@@ -16,7 +16,9 @@ Tensor Tensor::empty(Context& ctx, const Shape& shape, DType dtype) {
   }
   if (empty) bytes = 0;
   Tensor t;
-  t.storage_ = std::make_shared<Storage>(Storage{ctx.allocator().allocate(static_cast<std::size_t>(bytes)), bytes, ctx.device()});
+  std::shared_ptr<std::byte> data = ctx.allocator().allocate(static_cast<std::size_t>(bytes));
+  Backend* backend = data ? &ctx.backend() : nullptr;  // nothing would keep it alive
+  t.storage_ = std::make_shared<Storage>(Storage{std::move(data), bytes, ctx.device(), backend});
   t.shape_ = shape;
   t.row_stride_ = shape.back();
   t.dtype_ = dtype;
@@ -35,21 +37,54 @@ Tensor Tensor::wrap(std::shared_ptr<std::byte> owner, const Shape& shape, DType 
 void Tensor::fill_from(const void* values, std::size_t bytes) {
   if (static_cast<std::int64_t>(bytes) != storage_->bytes)
     fail("Tensor", "{} bytes of values given for {} {}: expected {}", bytes, shape_, dtype_, storage_->bytes);
-  if (bytes != 0) std::memcpy(mutable_raw(), values, bytes);
+  if (bytes == 0) return;
+  if (storage_->backend == nullptr) {
+    std::memcpy(mutable_raw(), values, bytes);
+    return;
+  }
+  storage_->backend->to_device(values, mutable_raw(), bytes);
+  if ((is_float(dtype_) && numel() != 1) || storage_->backend->host_access()) return;
+  const auto* from = static_cast<const std::byte*>(values);
+  storage_->known = std::make_shared<const std::vector<std::byte>>(from, from + bytes);
+  storage_->known_version = storage_->version;
 }
 
 std::byte* Tensor::bytes_at(DType asked) const {
   if (!defined()) fail("Tensor", "data of an undefined tensor asked for");
   if (asked != dtype_) fail("Tensor", "data asked for as {}, but the tensor {} holds {}", asked, shape_, dtype_);
+  if (storage_->backend != nullptr && !storage_->backend->host_access())
+    fail("Tensor", "the tensor {} is on {}, whose memory the host cannot reach: copy it with to_vector() or to_host()", shape_, device());
   return storage_->data ? storage_->data.get() + offset_ * size_of(dtype_) : nullptr;
+}
+
+void Tensor::copy_out(void* to) const {
+  if (numel() == 0) return;
+  const auto size = static_cast<std::size_t>(size_of(dtype_)), row = static_cast<std::size_t>(cols()) * size;
+  const auto stride = static_cast<std::size_t>(row_stride_) * size, count = static_cast<std::size_t>(rows());
+  bool far = storage_->backend != nullptr && !storage_->backend->host_access();
+  const std::byte* from = raw();
+  if (far && storage_->known && storage_->known_version == storage_->version)
+    far = false, from = storage_->known->data() + offset_ * size_of(dtype_);
+  if (is_contiguous()) {
+    if (far) storage_->backend->to_host(from, to, count * row);
+    else std::memcpy(to, from, count * row);
+    return;
+  }
+  std::vector<std::byte> near;  // the rows with what lies between them: one copy instead of many
+  if (far) {
+    near.resize((count - 1) * stride + row);
+    storage_->backend->to_host(from, near.data(), near.size());
+    from = near.data();
+  }
+  for (std::size_t r = 0; r < count; ++r) std::memcpy(static_cast<std::byte*>(to) + r * row, from + r * stride, row);
 }
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  if (!defined()) fail("Tensor", "data of an undefined tensor asked for");
+  if (dtype_of<T> != dtype_) fail("Tensor", "data asked for as {}, but the tensor {} holds {}", dtype_of<T>, shape_, dtype_);
   std::vector<T> out(static_cast<std::size_t>(numel()));
-  const T* from = data<T>();
-  for (std::int64_t r = 0; r < rows(); ++r)
-    std::memcpy(out.data() + r * cols(), from + r * row_stride_, static_cast<std::size_t>(cols()) * sizeof(T));
+  copy_out(out.data());
   return out;
 }
 template std::vector<float> Tensor::to_vector() const;
@@ -62,7 +97,25 @@ template std::vector<std::int8_t> Tensor::to_vector() const;
 
 float Tensor::item() const {
   if (!defined() || numel() != 1) fail("Tensor", "item() needs exactly one element, got shape {}", shape_);
-  return *data<float>();
+  return to_vector<float>().front();
+}
+
+Tensor Tensor::to(Context& ctx) const {
+  if (!defined() || device() == ctx.device()) return detach();
+  const Tensor here = to_host();
+  if (here.device() == ctx.device()) return here;
+  Tensor there = empty(ctx, shape_, dtype_);
+  if (numel() > 0) ctx.backend().to_device(here.raw(), there.mutable_raw(), static_cast<std::size_t>(numel() * size_of(dtype_)));
+  return there;
+}
+
+Tensor Tensor::to_host() const {
+  const bool near = storage_ == nullptr || storage_->backend == nullptr || storage_->backend->host_access();
+  if (near && (!defined() || is_contiguous())) return detach();
+  const auto bytes = static_cast<std::size_t>(numel() * size_of(dtype_));
+  const std::shared_ptr<std::byte[]> memory = std::make_shared_for_overwrite<std::byte[]>(bytes);
+  copy_out(memory.get());
+  return wrap(std::shared_ptr<std::byte>(memory, memory.get()), shape_, dtype_);
 }
 
 Tensor Tensor::view(const Shape& shape) const {

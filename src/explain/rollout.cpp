@@ -18,7 +18,8 @@ constexpr std::uint8_t colour[] = {255, 106, 0};
 constexpr float strongest = 0.8F;  // opacity
 
 // Row i of a layer: the mean of the heads, and half of the token itself, so that it sums to 1.
-std::vector<double> with_residual(const Tensor& attention, std::int64_t sample) {
+std::vector<double> with_residual(const Tensor& given, std::int64_t sample) {
+  const Tensor attention = given.to_host();
   const std::int64_t heads = attention.dim(1), n = attention.dim(2);
   const float* from = attention.data<float>() + sample * heads * n * n;
   std::vector<double> out(static_cast<std::size_t>(n * n));

@@ -82,7 +82,7 @@ class TranslationDecoder final : public StepDecoder {
     const std::int64_t layer = attended.layer < 0 ? layers + attended.layer : attended.layer;
     if (layer < 0 || layer >= layers)
       fail("decoder", "the weights of layer {} were asked for: the decoder has {} layers", attended.layer, layers);
-    const Tensor& weights = trace.cross_attentions[static_cast<std::size_t>(layer)];
+    const Tensor weights = trace.cross_attentions[static_cast<std::size_t>(layer)].to_host();
     const std::int64_t heads = weights.dim(1), longest_reader = weights.dim(2), longest = weights.dim(3);
     const float* values = weights.data<float>();
     attended.weights.clear();

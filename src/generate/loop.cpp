@@ -115,7 +115,8 @@ class Loop {
     Attended attended{.layer = options_.alignment_layer};
     values_ = decoder_->next(ctx_, tokens, sequences, options_.alignment ? &attended : nullptr);
     if (logarithms_) values_ = log_softmax(ctx_, values_);
-    else if (options_.scores) log_p_ = log_softmax(ctx_, values_);
+    else if (options_.scores) log_p_ = log_softmax(ctx_, values_).to_host();
+    values_ = values_.to_host();
     first_attended_ = options_.alignment ? static_cast<std::int64_t>(attended_.size()) : -1;
     std::move(attended.weights.begin(), attended.weights.end(), std::back_inserter(attended_));
   }

@@ -22,8 +22,8 @@ void save_npy(const std::filesystem::path& path, const Tensor& t) {
   const char length[] = {static_cast<char>(header.size() & 0xFFU), static_cast<char>(header.size() >> 8U)};
   file.write(length, sizeof(length));
   file.write(header);
-  for (std::int64_t row = 0; row < t.rows(); ++row)
-    file.write(t.raw() + row * t.row_stride() * size_of(t.dtype()), static_cast<std::size_t>(t.cols() * size_of(t.dtype())));
+  const Tensor values = t.to_host();
+  file.write(values.raw(), static_cast<std::size_t>(values.numel() * size_of(values.dtype())));
   file.commit();
 }
 

@@ -240,20 +240,8 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<std::
   file.write(&length, sizeof(length));
   file.write(header);
   for (const auto* entry : order) {
-    const Tensor& t = entry->second;
-    const auto row = static_cast<std::size_t>(t.cols() * size_of(t.dtype())), rows = static_cast<std::size_t>(t.rows());
-    if (t.is_contiguous()) {
-      file.write(t.raw(), row * rows);
-      continue;
-    }
-    // Whole megabytes at a time: rows may be short.
-    std::vector<std::byte> buffer;
-    const std::size_t room = std::max<std::size_t>(row, std::size_t{1} << 20);
-    for (std::size_t r = 0; r < rows; ++r) {
-      const std::byte* from = t.raw() + r * static_cast<std::size_t>(t.row_stride() * size_of(t.dtype()));
-      buffer.insert(buffer.end(), from, from + row);
-      if (buffer.size() + row > room || r + 1 == rows) file.write(buffer.data(), buffer.size()), buffer.clear();
-    }
+    const Tensor t = entry->second.to_host();
+    file.write(t.raw(), static_cast<std::size_t>(t.numel() * size_of(t.dtype())));
   }
   file.commit();
 }

@@ -103,8 +103,9 @@ Tensor Binding::to_theirs(Context& ctx, const Tensor& t) const {
   return reshaped ? mine.view(*reshaped) : mine;
 }
 
-void Binding::from_theirs(Context& ctx, const Tensor& from, Tensor& t) const {
+void Binding::from_theirs(Context& ctx, const Tensor& given, Tensor& t) const {
   const NoGradients no_gradients(ctx);
+  const Tensor from = given.to(ctx);
   Tensor to = t.detach().row_block(row, rows);
   if (layout == Layout::grouped) {
     const Tensor source = as_rows(cast(ctx, from, to.dtype()));

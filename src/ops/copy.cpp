@@ -8,12 +8,12 @@
 namespace transformer {
 
 void copy_into(Context& ctx, const Tensor& from, Tensor& to) {
-  check_operand(ctx, "copy", "from", from);
   check_operand(ctx, "copy", "to", to);
+  if (!from.defined()) fail("copy", "from is undefined");
   if (from.numel() != to.numel() || (from.cols() != to.cols() && !(from.is_contiguous() && to.is_contiguous())))
     fail("copy", "{} does not fit into {}", from.shape(), to.shape());
   Tensor target = to.shape() == from.shape() ? to : to.view(from.shape());
-  kernels(ctx).copy(ctx, from, target);
+  kernels(ctx).copy(ctx, from.to(ctx), target);
 }
 
 void copy_rows(Context& ctx, const Tensor& from, std::span<const std::int64_t> from_rows, Tensor& to,

@@ -1,7 +1,6 @@
 #include "transformer/ops/cross_entropy.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -10,26 +9,19 @@
 namespace transformer {
 namespace {
 
-// Checks the targets of n rows and returns how many are not ignored.
-std::int64_t count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t n, std::int64_t vocab,
-                           const CrossEntropyOptions& options) {
+// Checks the targets of n rows and counts those that are not ignored: int64 [1], undefined where the losses are only summed.
+Tensor count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t n, std::int64_t vocab,
+                     const CrossEntropyOptions& options) {
   if (!targets.defined()) fail(op, "the targets are undefined");
   if (targets.device() != ctx.device()) fail(op, "the targets are on {}, the context on {}", targets.device(), ctx.device());
   if (targets.rank() != 1 || targets.dim(0) != n) fail(op, "targets {} do not fit {} rows: expected [{}]", targets.shape(), n, n);
+  if (targets.dtype() != DType::int32 && targets.dtype() != DType::int64)
+    fail(op, "targets {} are {}: expected int32 or int64", targets.shape(), targets.dtype());
   if (!(options.label_smoothing >= 0.0F && options.label_smoothing <= 1.0F))
     fail(op, "label smoothing is {}: expected a value in [0, 1]", options.label_smoothing);
-  return visit_index(op, targets.dtype(), [&]<class Index>() {
-    const std::vector<Index> values = targets.to_vector<Index>();
-    std::int64_t counted = 0;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const auto t = static_cast<std::int64_t>(values[i]);
-      if (t == options.ignore) continue;
-      if (t < 0 || t >= vocab)
-        fail(op, "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, vocab, options.ignore);
-      ++counted;
-    }
-    return counted;
-  });
+  Tensor count = Tensor::empty(ctx, {1}, DType::int64);
+  kernels(ctx).count_targets(ctx, targets, options.ignore, vocab, count);
+  return options.reduction == CrossEntropyOptions::mean ? count : Tensor();
 }
 
 void check_matrix(Context& ctx, std::string_view op, const char* name, const Tensor& t) {
@@ -39,25 +31,18 @@ void check_matrix(Context& ctx, std::string_view op, const char* name, const Ten
   if (t.rank() != 2) fail(op, "{} is {}: expected two dimensions", name, t.shape());
 }
 
-// What one row's loss weighs in the result.
-float row_weight(const CrossEntropyOptions& options, std::int64_t counted) {
-  return options.reduction == CrossEntropyOptions::mean && counted > 0 ? 1.0F / static_cast<float>(counted) : 1.0F;
-}
-
-Tensor total(Context& ctx, const Tensor& losses, const CrossEntropyOptions& options, std::int64_t counted) {
-  const std::vector<float> values = losses.to_vector<float>();
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  const bool mean = options.reduction == CrossEntropyOptions::mean && counted > 0;
-  return Tensor::full(ctx, {1}, static_cast<float>(mean ? sum / static_cast<double>(counted) : sum));
+Tensor total(Context& ctx, const Tensor& losses, const Tensor& count) {
+  Tensor loss = Tensor::empty(ctx, {1});
+  kernels(ctx).total_loss(ctx, losses, count, loss);
+  return loss;
 }
 
 // Hands over gradients computed in forward for dy = 1.
 Backward hand_over(std::vector<Tensor> gradients) {
   return [gradients = std::move(gradients)](Context& ctx, const Tensor& dy, Slots& in) mutable {
-    const float factor = dy.item();
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       if (!in[i].needed()) continue;
-      if (factor != 1.0F) kernels(ctx).scale(ctx, factor, gradients[i], gradients[i]);
+      kernels(ctx).scale_by(ctx, dy, gradients[i]);
       in[i].add(ctx, gradients[i]);
     }
   };
@@ -75,7 +60,7 @@ Tensor cross_entropy(Context& ctx, const Tensor& logits, const Tensor& targets, 
   constexpr std::string_view op = "cross_entropy";
   check_matrix(ctx, op, "logits", logits);
   const std::int64_t n = logits.dim(0);
-  const std::int64_t counted = count_targets(ctx, op, targets, n, logits.dim(1), options);
+  const Tensor count = count_targets(ctx, op, targets, n, logits.dim(1), options);
   const bool recorded = records(ctx, {logits});
   Tensor losses = Tensor::empty(ctx, {n});
   Tensor work = logits.detach();
@@ -83,8 +68,8 @@ Tensor cross_entropy(Context& ctx, const Tensor& logits, const Tensor& targets, 
     work = Tensor::like(ctx, logits);
     kernels(ctx).copy(ctx, logits, work);
   }
-  kernels(ctx).cross_entropy(ctx, work, targets, options.ignore, options.label_smoothing, recorded, row_weight(options, counted), losses);
-  const Tensor loss = total(ctx, losses, options, counted);
+  kernels(ctx).cross_entropy(ctx, work, targets, options.ignore, options.label_smoothing, recorded, count, losses);
+  const Tensor loss = total(ctx, losses, count);
   return recorded ? record(ctx, loss, {logits}, hand_over({work})) : loss;
 }
 
@@ -102,7 +87,7 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
     fail(op, "bias is {}: expected float32 or {}, the type of x", bias.dtype(), x.dtype());
   if (options.fixed_row >= vocab) fail(op, "fixed_row is {}: weight {} has no such row", options.fixed_row, weight.shape());
   if (options.chunk_rows < 0) fail(op, "chunk_rows is {}: expected 0 or more", options.chunk_rows);
-  const std::int64_t counted = count_targets(ctx, op, targets, n, vocab, options);
+  const Tensor count = count_targets(ctx, op, targets, n, vocab, options);
 
   // Gradients that will be asked for; the weight's and the bias's are summed over the chunks in float32.
   const bool recorded = records(ctx, {x, weight, bias});
@@ -110,7 +95,7 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
   if (recorded && has_gradient(x)) dx = Tensor::like(ctx, x);
   if (recorded && has_gradient(weight)) dweight = Tensor::empty(ctx, weight.shape());
   if (recorded && has_gradient(bias)) dbias = Tensor::empty(ctx, bias.shape());
-  if (counted == 0) {
+  if (n == 0) {
     for (Tensor* g : {&dx, &dweight, &dbias})
       if (g->defined()) kernels(ctx).fill(ctx, 0.0F, *g);
     return record(ctx, Tensor::zeros(ctx, {1}), {x, weight, bias}, hand_over({dx, dweight, dbias}));
@@ -128,7 +113,7 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
     Tensor losses_chunk = losses.row_block(begin, rows);
     kernels(ctx).matmul(ctx, x_chunk, w, logits, {.transpose_b = true, .bias = bias.detach()});
     kernels(ctx).cross_entropy(ctx, logits, targets.row_block(begin, rows), options.ignore, options.label_smoothing, recorded,
-                               row_weight(options, counted), losses_chunk);
+                               count, losses_chunk);
     if (dx.defined()) {
       Tensor dx_chunk = dx.row_block(begin, rows);
       kernels(ctx).matmul(ctx, logits, w, dx_chunk, {});
@@ -140,7 +125,7 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
     Tensor fixed = dweight.row_block(options.fixed_row, 1);
     kernels(ctx).fill(ctx, 0.0F, fixed);
   }
-  return record(ctx, total(ctx, losses, options, counted), {x, weight, bias}, hand_over({dx, dweight, dbias}));
+  return record(ctx, total(ctx, losses, count), {x, weight, bias}, hand_over({dx, dweight, dbias}));
 }
 
 }  // namespace transformer

@@ -23,7 +23,7 @@ Packing from_flags(Context& ctx, std::int64_t batch, std::int64_t longest, auto&
 // x [tokens, d] put back to its places: [batch, longest, d], zero elsewhere. The kernel adds in float32.
 Tensor scatter(Context& ctx, const Tensor& x, const Packing& p) {
   Tensor rows = Tensor::empty(ctx, {p.batch * p.longest, x.dim(1)});
-  kernels(ctx).embedding_backward(ctx, p.index, x, 1.0F, rows, false);
+  kernels(ctx).embedding_backward(ctx, p.index, x, 1.0F, -1, rows, false);
   Tensor y = rows.view({p.batch, p.longest, x.dim(1)});
   if (x.dtype() == DType::float32) return y;
   Tensor narrow = Tensor::empty(ctx, y.shape(), x.dtype());
@@ -45,9 +45,9 @@ bool in_place(const Packing& p) {
 Packing packing(Context& ctx, const Tensor& mask) {
   check_operand(ctx, "packing", "mask", mask);
   if (mask.rank() != 2) fail("packing", "mask {} must be [batch, longest]", mask.shape());
-  if (!mask.is_contiguous()) fail("packing", "mask {} must be contiguous", mask.shape());
   auto with = [&]<class T>() {
-    return from_flags(ctx, mask.dim(0), mask.dim(1), [p = mask.data<T>()](std::int64_t i) { return p[i] != 0; });
+    const std::vector<T> flags = mask.to_vector<T>();
+    return from_flags(ctx, mask.dim(0), mask.dim(1), [&](std::int64_t i) { return flags[static_cast<std::size_t>(i)] != 0; });
   };
   switch (mask.dtype()) {
     case DType::int64: return with.operator()<std::int64_t>();

@@ -10,8 +10,15 @@
 namespace transformer {
 namespace {
 
-// As torch.nn.utils.clip_grad_norm_.
-float clipping(double norm, float max_norm) { return static_cast<float>(std::min(1.0, max_norm / (norm + 1e-6))); }
+void write_state(const StepState& state, Tensor& to) {
+  to.storage()->backend->to_device(&state, to.mutable_raw(), sizeof state);
+}
+
+StepState read_state(const Tensor& from) {
+  StepState state;
+  from.storage()->backend->to_host(from.raw(), &state, sizeof state);
+  return state;
+}
 
 std::string called(const Adam::Parameter& p, std::size_t index) { return p.name.empty() ? fmt::format("parameter {}", index) : p.name; }
 
@@ -35,7 +42,9 @@ Adam::Adam(Context& ctx, const std::vector<Tensor>& parameters, const AdamOption
 Adam::Adam(Context& ctx, const std::vector<NamedParameter>& parameters, const AdamOptions& options, Decays decays)
     : Adam(ctx, with_decay(parameters, decays), options) {}
 
-Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& options) : options_(options) {
+Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& options)
+    : options_(options), step_(Tensor::empty(ctx, {sizeof(StepState)}, DType::uint8)) {
+  write_state({}, step_);
   auto fraction = [](float beta) { return beta >= 0.0F && beta < 1.0F; };
   if (!fraction(options.beta1) || !fraction(options.beta2))
     fail("Adam", "betas are {} and {}: expected values in [0, 1)", options.beta1, options.beta2);
@@ -56,6 +65,16 @@ Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& o
 }
 
 double Adam::step(Context& ctx, float lr, float max_norm) {
+  begin(ctx);
+  update(ctx, lr, max_norm);
+  return read_state(step_).norm;
+}
+
+void Adam::begin(Context& ctx) { kernels(ctx).begin_step(ctx, step_); }
+
+void Adam::add_loss(Context& ctx, const Tensor& loss, double weight) { kernels(ctx).add_loss(ctx, loss.detach(), weight, step_); }
+
+void Adam::update(Context& ctx, float lr, float max_norm) {
   if (!(max_norm >= 0.0F)) fail("Adam", "max_norm is {}: expected 0 (no clipping) or more", max_norm);
   const NoGradients no_gradients(ctx);
   std::vector<AdamSlot> slots;
@@ -73,25 +92,25 @@ double Adam::step(Context& ctx, float lr, float max_norm) {
       renewed.push_back(&s);
     }
   }
-  if (slots.empty()) return 0.0;
-
-  const double norm = std::sqrt(kernels(ctx).sum_of_squares(ctx, gradients));
-  if (!std::isfinite(norm)) return norm;
-  ++steps_;
-  auto correction = [&](float beta) { return static_cast<float>(1.0 - std::pow(static_cast<double>(beta), static_cast<double>(steps_))); };
+  if (slots.empty()) return;
+  kernels(ctx).gradient_norm(ctx, gradients, step_);
   kernels(ctx).adam(ctx, slots,
                     {.lr = lr,
                      .beta1 = options_.beta1,
                      .beta2 = options_.beta2,
                      .eps = options_.eps,
-                     .correction1 = correction(options_.beta1),
-                     .correction2 = correction(options_.beta2),
-                     .gradient_scale = max_norm > 0.0F ? clipping(norm, max_norm) : 1.0F,
-                     .decoupled = options_.decoupled});
+                     .max_norm = max_norm,
+                     .decoupled = options_.decoupled},
+                    step_);
   // Only now, when all writes are done: parameters may be parts of one storage.
   for (const State* s : renewed) s->parameter.tensor.node()->low_precision_version = s->parameter.tensor.storage()->version;
-  return norm;
 }
+
+std::unique_ptr<Arrival> Adam::result(Context& ctx, StepState& to) const {
+  return ctx.backend().to_host_later(step_.raw(), &to, sizeof to);
+}
+
+std::int64_t Adam::steps() const { return read_state(step_).updates; }
 
 void Adam::zero_gradients() {
   for (State& s : state_) clear_gradient(s.parameter.tensor);
@@ -109,7 +128,9 @@ void Adam::set_state(Context& ctx, std::size_t index, const Tensor& m, const Ten
 
 void Adam::set_steps(std::int64_t steps) {
   if (steps < 0) fail("Adam", "steps is {}: expected 0 or more", steps);
-  steps_ = steps;
+  StepState state = read_state(step_);
+  state.updates = steps;
+  write_state(state, step_);
 }
 
 bool decay_matrices(const NamedParameter& p) { return p.parameter->shape.rank() > 1; }

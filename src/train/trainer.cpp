@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <optional>
 
 #include "backend/kernels.h"
@@ -37,6 +38,15 @@ bool smaller_is_better(std::string_view metric) {
 
 }  // namespace
 
+// An update that the device was asked for.
+struct Launched {
+  std::int64_t step = 0, epoch = 0, tokens = 0;
+  double targets = 0.0;
+  float lr = 0.0F;
+  StepState result;  // when it has arrived
+  std::unique_ptr<Arrival> arrival;
+};
+
 struct Trainer::State : Position {
   Context& ctx;
   Task& task;
@@ -57,6 +67,8 @@ struct Trainer::State : Position {
   std::int64_t total_steps = 0;  // as far as it can be told
   double seconds_before = 0.0;   // of the runs that this one goes on from
   ProgressState shown;           // of the last update
+
+  std::deque<std::unique_ptr<Launched>> launched;  // updates whose end is not known yet
 
   // Since the last line of metrics, which was written at `since`, a time that what is not training puts off.
   double loss_sum = 0.0, targets = 0.0, tokens = 0.0, gradient_norm = 0.0, since = 0.0;
@@ -96,7 +108,9 @@ struct Trainer::State : Position {
   json settings() const;
   void train_epoch(std::int64_t batches);
   void update(std::vector<Batch>& batches);
-  void report();
+  void settle(int ahead);
+  void ended(const Launched& update);
+  void report(const Launched& update);
   void average(TrainResult& result);
   double seconds() const { return seconds_before + progress.elapsed(); }
   SavedRun saved_run() const;
@@ -107,72 +121,90 @@ struct Trainer::State : Position {
   }
 };
 
-// One update from the gradients of several batches, each weighted by its share of the targets.
+// One update from the gradients of several batches, each weighted by its share of the targets. How it went is known when the
+// device has come so far: see settle.
 void Trainer::State::update(std::vector<Batch>& batches) {
   ++step;
   ctx.random().begin_step(static_cast<std::uint32_t>(step));
-  double all = 0.0, value = 0.0;
-  std::int64_t read = 0;
+  auto done = std::make_unique<Launched>();
+  done->step = step, done->epoch = epoch + 1, done->lr = schedule(step);
   const Weights statistics_before = copy_of(ctx, statistics);
-  for (const Batch& b : batches) all += static_cast<double>(b.targets);
+  for (const Batch& b : batches) done->targets += static_cast<double>(b.targets), done->tokens += b.tokens;
+  adam.begin(ctx);
   for (const Batch& b : batches) {
-    const auto share = static_cast<float>(static_cast<double>(b.targets) / all);
+    const auto share = static_cast<float>(static_cast<double>(b.targets) / done->targets);
     const Tensor loss = task.loss(ctx, b);
-    value += static_cast<double>(loss.item()) * static_cast<double>(b.targets);
-    tokens += static_cast<double>(b.tokens);
-    read += b.tokens;
+    adam.add_loss(ctx, loss, static_cast<double>(b.targets));
     backward(ctx, loss, batches.size() == 1 ? Tensor() : Tensor::full(ctx, loss.shape(), share));
   }
-  const bool finite_loss = std::isfinite(value);
-  const double norm = finite_loss ? adam.step(ctx, schedule(step), config.clip_norm) : 0.0;  // which changes nothing if it is not finite
+  adam.update(ctx, done->lr, config.clip_norm);
   adam.zero_gradients();
-  const bool skipped = !finite_loss || !std::isfinite(norm);
+  std::vector<Tensor> now = tensors_of(statistics);
+  kernels(ctx).undo_if_skipped(ctx, statistics_before, now, adam.step_state());
+  if (!ema.empty()) kernels(ctx).blend(ctx, ema, config.ema_decay, tensors_of(averaged), adam.step_state());
+  done->arrival = adam.result(ctx, done->result);
+  launched.push_back(std::move(done));
+}
+
+// Takes note of the updates that are known to have ended; waits until at most `ahead` are not.
+void Trainer::State::settle(int ahead) {
+  while (!launched.empty() && (std::ssize(launched) > ahead || launched.front()->arrival->there())) {
+    const std::unique_ptr<Launched> done = std::move(launched.front());
+    launched.pop_front();
+    done->arrival->wait();
+    ended(*done);
+  }
+}
+
+void Trainer::State::ended(const Launched& u) {
+  const double loss = u.result.loss / u.targets, norm = u.result.norm;
+  const bool skipped = u.result.finite == 0;
+  tokens += static_cast<double>(u.tokens);
   if (on_step)
-    on_step({.step = step,
-             .epoch = epoch + 1,
-             .loss = value / all,
-             .lr = schedule(step),
+    on_step({.step = u.step,
+             .epoch = u.epoch,
+             .loss = loss,
+             .lr = u.lr,
              .gradient_norm = norm,
-             .tokens = read,
+             .tokens = u.tokens,
              .skipped = skipped});
   if (skipped) {
     ++bad_updates;
-    assign(ctx, statistics, statistics_before);
-    progress.note(fmt::format("step {}: the {} is not finite (loss {:.4g}); the update was skipped", step,
-                              finite_loss ? "gradient" : "loss", value / all));
+    progress.note(fmt::format("step {}: the {} is not finite (loss {:.4g}); the update was skipped", u.step,
+                              std::isfinite(loss) ? "gradient" : "loss", loss));
     if (bad_updates >= config.max_bad_updates) {
       const auto last = checkpoints.latest();
       fail("train", "{} updates in a row had a loss or a gradient that is not finite; {}. Try a smaller `lr` or more warmup_updates",
            bad_updates, last ? fmt::format("the checkpoint of step {} is kept", *last) : "there is no checkpoint yet");
     }
-    return;
+  } else {
+    bad_updates = 0;
+    gradient_norm = norm;
+    loss_sum += u.result.loss;
+    targets += u.targets;
   }
-  bad_updates = 0;
-  gradient_norm = norm;
-  loss_sum += value;
-  targets += all;
-  if (!ema.empty()) blend(ctx, ema, config.ema_decay, averaged);
+  report(u);
 }
 
-void Trainer::State::report() {
+void Trainer::State::report(const Launched& u) {
   if (targets == 0.0) return;
   const TaskWords words = task.words();
-  const double now = seconds(), loss = loss_sum / targets, lr = schedule(step), speed = tokens / std::max(now - since, 1e-9);
-  shown = {.epoch = epoch + 1,
-           .step = step,
+  const double now = seconds(), loss = loss_sum / targets, speed = tokens / std::max(now - since, 1e-9);
+  shown = {.epoch = u.epoch,
+           .step = u.step,
            .total_steps = total_steps,
            .loss = loss,
            .perplexity = words.perplexity ? std::exp(loss) : std::nan(""),
-           .lr = lr,
+           .lr = u.lr,
            .gradient_norm = gradient_norm,
            .tokens_per_second = speed,
            .unit = words.unit};
   progress.update(shown);
-  if (step % config.log_interval != 0) return;
+  if (u.step % config.log_interval != 0) return;
   Metrics values{{"loss", loss}};
   if (words.perplexity) values.emplace_back("perplexity", std::exp(loss));
-  values.insert(values.end(), {{"lr", lr}, {"gradient_norm", gradient_norm}, {fmt::format("{}_per_second", words.units), speed}});
-  log->add({.step = step, .epoch = epoch + 1, .split = "train", .seconds = now, .values = values});
+  values.insert(values.end(), {{"lr", u.lr}, {"gradient_norm", gradient_norm}, {fmt::format("{}_per_second", words.units), speed}});
+  log->add({.step = u.step, .epoch = u.epoch, .split = "train", .seconds = now, .values = values});
   loss_sum = targets = tokens = 0.0;
   since = now;
 }
@@ -190,13 +222,15 @@ void Trainer::State::train_epoch(std::int64_t batches) {
     update(several);
     ctx.set_training(false);
     batch += static_cast<std::int64_t>(several.size());
-    report();
+    settle(ctx.backend().steps_ahead());
     if (batch >= batches) ++epoch, batch = 0;
     const auto now = [&](std::int64_t interval) { return interval > 0 ? step % interval == 0 : batch == 0; };
     const bool last = done();
+    const bool validating = now(config.validate_interval_updates) || last, saving = now(config.save_interval_updates) || last;
+    if (validating || saving || batch == 0) settle(0);
     const double trained_until = seconds();
-    if (now(config.validate_interval_updates) || last) validate();
-    if (now(config.save_interval_updates) || last || validated_at == step) save();
+    if (validating) validate();
+    if (saving || validated_at == step) save();
     since += seconds() - trained_until;  // speed is that of training
     if (batch == 0) return;
   }
@@ -219,9 +253,7 @@ bool Trainer::State::is_sound(const Metrics& metrics) const {
 }
 
 bool Trainer::State::weights_are_finite() const {
-  std::vector<Tensor> weights;
-  for (const NamedParameter& p : averaged) weights.push_back(p.parameter->tensor.detach());
-  return std::isfinite(kernels(ctx).sum_of_squares(ctx, weights));
+  return std::isfinite(kernels(ctx).sum_of_squares(ctx, tensors_of(averaged)));
 }
 
 void Trainer::State::validate() {
@@ -426,6 +458,7 @@ TrainResult Trainer::run() {
   TrainResult result{.begun_at = begun_at, .step = s.step, .epoch = s.epoch, .best_step = s.best_step, .best = s.best};
   if (!s.done()) {
     result.end = TrainResult::End::interrupted;
+    s.settle(0);
     if (s.step > 0) s.save();
   } else {
     s.check_end();

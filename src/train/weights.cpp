@@ -5,6 +5,12 @@
 
 namespace transformer {
 
+std::vector<Tensor> tensors_of(const std::vector<NamedParameter>& parameters) {
+  std::vector<Tensor> out;
+  for (const NamedParameter& p : parameters) out.push_back(p.parameter->tensor.detach());
+  return out;
+}
+
 Weights copy_of(Context& ctx, const std::vector<NamedParameter>& parameters) {
   Weights out;
   for (const NamedParameter& p : parameters)

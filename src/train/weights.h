@@ -10,6 +10,7 @@ namespace transformer {
 
 using Weights = std::vector<Tensor>;  // one a parameter
 
+std::vector<Tensor> tensors_of(const std::vector<NamedParameter>& parameters);
 Weights copy_of(Context& ctx, const std::vector<NamedParameter>& parameters);
 void assign(Context& ctx, const std::vector<NamedParameter>& parameters, const Weights& values);
 // mean ← keep · mean + (1 - keep) · parameters

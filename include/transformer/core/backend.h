@@ -1,6 +1,6 @@
 #pragma once
-// What core needs of a device: raw memory. Everything else a device can do (the kernels of the ops) is
-// declared one room up, in src/backend/kernels.h.
+// What core needs of a device: raw memory, and copies between it and the host's. Everything else a device can do (the kernels of
+// the ops) is declared one room up, in src/backend/kernels.h.
 
 #include <cstddef>
 #include <memory>
@@ -9,11 +9,30 @@
 
 namespace transformer {
 
+// A copy to the host that was begun: what it writes may be read when it is there.
+class Arrival {
+ public:
+  virtual ~Arrival() = default;
+  virtual bool there() = 0;
+  virtual void wait() = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::byte* allocate(std::size_t bytes) = 0;  // aligned to 64 bytes at least; throws Error when there is none
   virtual void deallocate(std::byte* data, std::size_t bytes) noexcept = 0;
+
+  // Does the host read and write the memory through pointers? If not, only the device's kernels do, and the copies below.
+  virtual bool host_access() const { return true; }
+  // Copies take place in the order of the device's work. `from` may change as soon as to_device returns.
+  virtual void to_device(const void* from, std::byte* to, std::size_t bytes);
+  virtual void to_host(const std::byte* from, void* to, std::size_t bytes);  // waits for the work before it
+  // The same without waiting; `to` must live until it is there.
+  virtual std::unique_ptr<Arrival> to_host_later(const std::byte* from, void* to, std::size_t bytes);
+  virtual void synchronize() {}  // waits for all work
+  // So many updates of a training may be under way before the host must know how the first of them went.
+  virtual int steps_ahead() const { return 0; }
 };
 
 // Defined by src/backend/dispatch.cpp, the one place that switches over devices.

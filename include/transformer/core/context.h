@@ -15,7 +15,7 @@
 namespace transformer {
 
 struct ContextOptions {
-  Device device = Device::cpu();
+  Device device = Device::usual();
   int threads = 0;  // 0: all that the machine offers
   std::uint64_t seed = 0;
   DType precision = DType::float32;  // type of activations: float32 or bfloat16; weights stay float32

@@ -9,13 +9,19 @@
 namespace transformer {
 
 struct Device {
-  enum class Kind : std::uint8_t { cpu, cuda };
+  enum class Kind : std::uint8_t {
+    cpu,
+    cuda,
+    guarded,  // the CPU behind memory that the host cannot reach: for tests of what must hold on every device
+  };
   Kind kind = Kind::cpu;
   int index = 0;
 
   static Device cpu() { return {}; }
   static Device cuda(int index = 0) { return {Kind::cuda, index}; }
+  static Device guarded() { return {Kind::guarded, 0}; }
   static Device parse(std::string_view text);  // "cpu", "cuda", "cuda:1"
+  static Device usual();                       // what the environment variable TRANSFORMER_DEVICE says; the CPU
   std::string str() const;
   friend bool operator==(const Device&, const Device&) = default;
 };

@@ -14,6 +14,7 @@
 
 namespace transformer {
 
+class Backend;
 class Context;
 struct Node;  // the tape's entry for a tensor, see autograd/autograd.h
 
@@ -21,7 +22,11 @@ struct Storage {
   std::shared_ptr<std::byte> data;
   std::int64_t bytes = 0;
   Device device;
-  std::uint64_t version = 0;  // goes up with every write access, so that copies derived from it can tell they are old
+  Backend* backend = nullptr;  // whose memory it is; null: the host's. `data` keeps it alive
+  std::uint64_t version = 0;   // goes up with every write access, so that copies derived from it can tell they are old
+  // Integers and single values that came from the host stay known there: ids, labels and masks need no wait. Of that version.
+  std::shared_ptr<const std::vector<std::byte>> known = nullptr;
+  std::uint64_t known_version = 0;
 };
 
 class Tensor {
@@ -60,7 +65,8 @@ class Tensor {
   std::int64_t row_stride() const { return row_stride_; }  // elements from one row to the next
   bool is_contiguous() const { return row_stride_ == cols() || rows() <= 1; }
 
-  // Typed access to the elements; Error when T is not the dtype. Read with data, write with mutable_data.
+  // Typed access to the elements; Error when T is not the dtype, or when the host cannot reach the device's memory. Read with data,
+  // write with mutable_data.
   template <class T>
   const T* data() const {
     return reinterpret_cast<const T*>(bytes_at(dtype_of<T>));
@@ -75,9 +81,14 @@ class Tensor {
     ++storage_->version;
     return storage_->data.get() + offset_ * size_of(dtype_);
   }
+  // Where the host cannot reach the memory, these wait for the device, but for integers and single values that came from the host.
   template <class T>
   std::vector<T> to_vector() const;  // copy of all elements, row after row
   float item() const;                // the one value of a one-element float32 tensor
+
+  // On the context's device, or in the host's memory, there contiguous: the tensor itself when it is so. No gradient passes.
+  Tensor to(Context& ctx) const;
+  Tensor to_host() const;
 
   // Views: no copy, no gradient (ops/shape.h has the ones that pass gradients on).
   Tensor view(const Shape& shape) const;                              // same elements, other sizes; one size may be -1
@@ -100,7 +111,7 @@ class Tensor {
  private:
   std::byte* bytes_at(DType asked) const;
   void fill_from(const void* values, std::size_t bytes);
-
+  void copy_out(void* to) const;  // all elements, row after row
   std::shared_ptr<Storage> storage_;
   std::shared_ptr<Node> node_;
   std::int64_t offset_ = 0;

@@ -5,11 +5,13 @@
 //   w ← w - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + ε)
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "transformer/autograd/autograd.h"
+#include "transformer/core/step_state.h"
 #include "transformer/nn/parameter.h"
 
 namespace transformer {
@@ -39,6 +41,15 @@ class Adam {
   double step(Context& ctx, float lr, float max_norm = 0.0F);
   void zero_gradients();  // drops them
 
+  // The same in parts, without waiting for the device: begin(), then for each batch its loss and backward(), then update(). When
+  // the sum of weight · loss, or the norm, is not finite, update changes nothing. The state of the step tells how it went:
+  //   result(ctx, state)->wait();
+  void begin(Context& ctx);
+  void add_loss(Context& ctx, const Tensor& loss, double weight);
+  void update(Context& ctx, float lr, float max_norm = 0.0F);
+  std::unique_ptr<Arrival> result(Context& ctx, StepState& to) const;
+  const Tensor& step_state() const { return step_; }  // uint8 [sizeof(StepState)], on the device
+
   const AdamOptions& options() const { return options_; }
 
   // The state, for checkpoints: one entry a parameter, in the order given, and the number of steps done.
@@ -48,13 +59,13 @@ class Adam {
   };
   const std::vector<State>& state() const { return state_; }
   void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);  // copies
-  std::int64_t steps() const { return steps_; }
+  std::int64_t steps() const;  // waits for the device
   void set_steps(std::int64_t steps);
 
  private:
   AdamOptions options_;
   std::vector<State> state_;
-  std::int64_t steps_ = 0;
+  Tensor step_;
 };
 
 // Weight decay for matrices and tables only, not for biases and norms.

@@ -134,9 +134,38 @@ HWY_AFTER_NAMESPACE();
 namespace transformer {
 HWY_EXPORT(CrossEntropy);
 
+namespace {
+
+std::int64_t divisor_of(const Tensor& count) { return count.defined() ? std::max<std::int64_t>(*count.data<std::int64_t>(), 1) : 1; }
+
+}  // namespace
+
+void CpuKernels::count_targets(Context&, const Tensor& targets, std::int64_t ignore, std::int64_t classes, Tensor& count) {
+  visit_index("cross_entropy", targets.dtype(), [&]<class Index>() {
+    const Index* values = targets.data<Index>();
+    std::int64_t counted = 0;
+    for (std::int64_t i = 0; i < targets.numel(); ++i) {
+      const auto t = static_cast<std::int64_t>(values[i]);
+      if (t == ignore) continue;
+      if (t < 0 || t >= classes)
+        fail("cross_entropy", "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, classes, ignore);
+      ++counted;
+    }
+    *count.mutable_data<std::int64_t>() = counted;
+  });
+}
+
 void CpuKernels::cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing,
-                               bool want_gradient, float gradient_scale, Tensor& losses) {
-  HWY_DYNAMIC_DISPATCH(CrossEntropy)(ctx, logits, targets, ignore, smoothing, want_gradient, gradient_scale, losses);
+                               bool want_gradient, const Tensor& count, Tensor& losses) {
+  const float scale = 1.0F / static_cast<float>(divisor_of(count));
+  HWY_DYNAMIC_DISPATCH(CrossEntropy)(ctx, logits, targets, ignore, smoothing, want_gradient, scale, losses);
+}
+
+void CpuKernels::total_loss(Context&, const Tensor& losses, const Tensor& count, Tensor& loss) {
+  const float* values = losses.data<float>();
+  double sum = 0.0;
+  for (std::int64_t i = 0; i < losses.numel(); ++i) sum += static_cast<double>(values[i]);
+  *loss.mutable_data<float>() = static_cast<float>(sum / static_cast<double>(divisor_of(count)));
 }
 }  // namespace transformer
 #endif

@@ -226,6 +226,9 @@ void CpuKernels::gated_backward(Context& ctx, Activation kind, const Tensor& x, 
 }
 
 void CpuKernels::scale(Context& ctx, float factor, const Tensor& x, Tensor& y) { HWY_DYNAMIC_DISPATCH(ScaleForward)(ctx, factor, x, y); }
+void CpuKernels::scale_by(Context& ctx, const Tensor& factor, Tensor& x) {
+  if (const float value = *factor.data<float>(); value != 1.0F) scale(ctx, value, x, x);
+}
 
 }  // namespace transformer
 #endif  // HWY_ONCE

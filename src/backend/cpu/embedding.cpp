@@ -46,8 +46,8 @@ void GatherRows(Context& ctx, std::span<const std::int64_t> ids, const Tensor& t
 }
 
 // table[ids[i]] += scale · dy[i] for i in order. Each thread has its own columns of every row, so that no two meet
-// at a repeated id and the order of the additions does not depend on the number of threads.
-void ScatterRows(Context& ctx, std::span<const std::int64_t> ids, const Tensor& dy, float scale, Tensor& table) {
+// at a repeated id and the order of the additions does not depend on the number of threads. Rows with the id `padding` are left out.
+void ScatterRows(Context& ctx, std::span<const std::int64_t> ids, const Tensor& dy, float scale, std::int64_t padding, Tensor& table) {
   constexpr std::int64_t strip = 16;  // columns: a cache line of float32
   visit_float("embedding_backward", dy.dtype(), [&]<class T>() {
     const std::int64_t cols = table.cols(), table_stride = table.row_stride(), dy_stride = dy.row_stride();
@@ -63,6 +63,7 @@ void ScatterRows(Context& ctx, std::span<const std::int64_t> ids, const Tensor& 
           const float* next = to + ids[static_cast<std::size_t>(row + 2)] * table_stride + first;
           for (std::int64_t i = 0; i < count; i += strip) hwy::Prefetch(next + i);
         }
+        if (ids[static_cast<std::size_t>(row)] == padding) continue;
         const T* HWY_RESTRICT x = from + row * dy_stride + first;
         float* HWY_RESTRICT sum = to + ids[static_cast<std::size_t>(row)] * table_stride + first;
         ForVectors(count, [&](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
@@ -108,10 +109,11 @@ void CpuKernels::embedding(Context& ctx, const Tensor& ids, const Tensor& table,
 }
 
 // dtable is float32: sums over repeated ids need the precision.
-void CpuKernels::embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, Tensor& dtable, bool accumulate) {
+void CpuKernels::embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, std::int64_t padding, Tensor& dtable,
+                                    bool accumulate) {
   const std::vector<std::int64_t> rows = checked_ids(ids, dtable.dim(0));
   if (!accumulate) fill(ctx, 0.0F, dtable);
-  HWY_DYNAMIC_DISPATCH(ScatterRows)(ctx, rows, dy, scale, dtable);
+  HWY_DYNAMIC_DISPATCH(ScatterRows)(ctx, rows, dy, scale, padding, dtable);
 }
 
 }  // namespace transformer

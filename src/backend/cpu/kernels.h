@@ -33,6 +33,7 @@ class CpuKernels final : public Kernels {
   void gated_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, Tensor& dx) override;
   void binary(Context& ctx, Binary kind, const Tensor& a, const Tensor& b, Tensor& y) override;
   void scale(Context& ctx, float factor, const Tensor& x, Tensor& y) override;
+  void scale_by(Context& ctx, const Tensor& factor, Tensor& x) override;
   void reduce(Context& ctx, Reduction kind, const Tensor& x, Tensor& y, bool accumulate) override;
   void sum_rows(Context& ctx, const Tensor& x, Tensor& y, bool accumulate) override;
   void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y) override;
@@ -45,19 +46,27 @@ class CpuKernels final : public Kernels {
   void batch_norm_backward(Context& ctx, const Tensor& x, const BatchNormArgs& args, bool of_batch, const Tensor& dy, Tensor& dx,
                            bool accumulate, Tensor& dweight, Tensor& dbias) override;
   void embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale, Tensor& y) override;
-  void embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, Tensor& dtable, bool accumulate) override;
+  void embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, std::int64_t padding, Tensor& dtable,
+                          bool accumulate) override;
   void rope(Context& ctx, const Tensor& x, const RopeArgs& args, Tensor& y) override;
   void attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse,
                  Tensor& weights) override;
   void attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out,
                           const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias,
                           Tensor& drelative_bias) override;
+  void count_targets(Context& ctx, const Tensor& targets, std::int64_t ignore, std::int64_t classes, Tensor& count) override;
   void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient,
-                     float gradient_scale, Tensor& losses) override;
+                     const Tensor& count, Tensor& losses) override;
+  void total_loss(Context& ctx, const Tensor& losses, const Tensor& count, Tensor& loss) override;
   void patchify(Context& ctx, const Tensor& x, const PatchArgs& args, Tensor& y) override;
   void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx) override;
+  void begin_step(Context& ctx, Tensor& state) override;
+  void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state) override;
+  void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state) override;
+  void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) override;
+  void blend(Context& ctx, std::span<Tensor> means, float keep, std::span<const Tensor> xs, const Tensor& state) override;
+  void undo_if_skipped(Context& ctx, std::span<const Tensor> before, std::span<Tensor> xs, const Tensor& state) override;
   double sum_of_squares(Context& ctx, std::span<const Tensor> tensors) override;
-  void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args) override;
 
  protected:
   const char* device_name() const override { return "cpu"; }

@@ -24,6 +24,12 @@ struct Chunk {
   std::int64_t begin, end;
 };
 
+// AdamArgs, and what follows from the state of the step.
+struct AdamFactors : AdamArgs {
+  float correction1, correction2;  // 1 - βᵢ^t
+  float gradient_scale;            // clipping: min(1, max_norm / norm)
+};
+
 struct AdamPointers {
   float *w, *m, *v;
   const float* g;
@@ -55,7 +61,7 @@ double SquaresOf(const float* x, std::int64_t n) {
   return sum;
 }
 
-void AdamChunk(const AdamPointers& p, const AdamArgs& args, std::int64_t begin, std::int64_t end) {
+void AdamChunk(const AdamPointers& p, const AdamFactors& args, std::int64_t begin, std::int64_t end) {
   const DF d;
   const VF scale = hn::Set(d, args.gradient_scale), eps = hn::Set(d, args.eps);
   const VF beta1 = hn::Set(d, args.beta1), beta2 = hn::Set(d, args.beta2);
@@ -88,6 +94,9 @@ HWY_EXPORT(AdamChunk);
 
 namespace {
 
+StepState& state_of(Tensor& state) { return *reinterpret_cast<StepState*>(state.mutable_data<std::uint8_t>()); }
+bool is_finite(const Tensor& state) { return reinterpret_cast<const StepState*>(state.data<std::uint8_t>())->finite != 0; }
+
 template <class Size>
 std::vector<Chunk> chunks_of(std::size_t tensors, Size&& size) {
   constexpr std::int64_t chunk = 16384;
@@ -113,7 +122,32 @@ double CpuKernels::sum_of_squares(Context& ctx, std::span<const Tensor> tensors)
   return sum;
 }
 
-void CpuKernels::adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args) {
+void CpuKernels::begin_step(Context&, Tensor& state) {
+  StepState& s = state_of(state);
+  s.loss = s.norm = 0.0;
+  s.finite = 1;
+}
+
+void CpuKernels::add_loss(Context&, const Tensor& loss, double weight, Tensor& state) {
+  StepState& s = state_of(state);
+  s.loss += static_cast<double>(*loss.data<float>()) * weight;
+  if (!std::isfinite(s.loss)) s.finite = 0;
+}
+
+void CpuKernels::gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state) {
+  StepState& s = state_of(state);
+  s.norm = std::sqrt(sum_of_squares(ctx, gradients));
+  if (!std::isfinite(s.norm)) s.finite = 0;
+}
+
+void CpuKernels::adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) {
+  StepState& s = state_of(state);
+  if (s.finite == 0) return;
+  ++s.updates;
+  const auto correction = [&](float beta) {
+    return static_cast<float>(1.0 - std::pow(static_cast<double>(beta), static_cast<double>(s.updates)));
+  };
+  const AdamFactors factors{args, correction(args.beta1), correction(args.beta2), clipping(s.norm, args.max_norm)};
   std::vector<AdamPointers> pointers;
   for (AdamSlot& s : slots)
     pointers.push_back({s.weight.mutable_data<float>(), s.m.mutable_data<float>(), s.v.mutable_data<float>(), s.gradient.data<float>(),
@@ -121,8 +155,23 @@ void CpuKernels::adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& a
   const std::vector<Chunk> chunks = chunks_of(slots.size(), [&](std::size_t t) { return slots[t].weight.numel(); });
   parallel_for(ctx.threads(), static_cast<std::int64_t>(chunks.size()), 1, [&](std::int64_t begin, std::int64_t end) {
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
-      HWY_DYNAMIC_DISPATCH(AdamChunk)(pointers[chunks[i].tensor], args, chunks[i].begin, chunks[i].end);
+      HWY_DYNAMIC_DISPATCH(AdamChunk)(pointers[chunks[i].tensor], factors, chunks[i].begin, chunks[i].end);
   });
+}
+
+void CpuKernels::blend(Context& ctx, std::span<Tensor> means, float keep, std::span<const Tensor> xs, const Tensor& state) {
+  if (!is_finite(state)) return;
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    Tensor part = Tensor::like(ctx, xs[i]);
+    scale(ctx, 1.0F - keep, xs[i], part);
+    scale(ctx, keep, means[i], means[i]);
+    add_to(ctx, part, means[i]);
+  }
+}
+
+void CpuKernels::undo_if_skipped(Context& ctx, std::span<const Tensor> before, std::span<Tensor> xs, const Tensor& state) {
+  if (is_finite(state)) return;
+  for (std::size_t i = 0; i < xs.size(); ++i) copy(ctx, before[i], xs[i]);
 }
 
 }  // namespace transformer
