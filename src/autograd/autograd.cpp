@@ -1,6 +1,10 @@
 #include "transformer/autograd/autograd.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <mutex>
 #include <queue>
 #include <utility>
 
@@ -9,12 +13,18 @@
 namespace transformer {
 namespace {
 
-// Later than whatever this thread has recorded, and than the inputs, which another thread may have.
-std::uint64_t next_order(const std::vector<std::shared_ptr<Node>>& inputs) {
-  static thread_local std::uint64_t order = 0;
+// Later than whatever the context has recorded, and than the inputs, which another context may have.
+std::uint64_t next_order(Context& ctx, const std::vector<std::shared_ptr<Node>>& inputs) {
+  std::uint64_t& order = ctx.tape_order();
   for (const auto& input : inputs)
     if (input) order = std::max(order, input->order);
   return ++order;
+}
+
+// Weights are shared by all contexts that use a model: which of them makes the low-precision copy is decided here.
+std::mutex& mutex_of(const Node& leaf) {
+  static std::array<std::mutex, 64> mutexes;
+  return mutexes[std::hash<const Node*>()(&leaf) / alignof(std::max_align_t) % mutexes.size()];
 }
 
 Tensor attach(Context& ctx, Tensor y, std::vector<std::shared_ptr<Node>> inputs, Backward backward) {
@@ -22,7 +32,7 @@ Tensor attach(Context& ctx, Tensor y, std::vector<std::shared_ptr<Node>> inputs,
   auto node = std::make_shared<Node>();
   node->shape = y.shape();
   node->dtype = y.dtype();
-  node->order = next_order(inputs);
+  node->order = next_order(ctx, inputs);
   node->inputs = std::move(inputs);
   node->backward = std::move(backward);
   y.set_node(std::move(node));
@@ -154,6 +164,7 @@ Tensor in_precision(Context& ctx, const Tensor& w, DType dtype) {
   };
   Node* leaf = w.node().get();
   if (!leaf || leaf->order != 0) return convert();
+  const std::lock_guard lock(mutex_of(*leaf));
   if (!leaf->low_precision.defined() || leaf->low_precision.dtype() != dtype || leaf->low_precision_version != w.storage()->version) {
     leaf->low_precision = convert();
     leaf->low_precision_version = w.storage()->version;

@@ -47,8 +47,8 @@ Tensor TokenPositions::operator()(Context& ctx, const Tensor& x, const Tensor& i
     }
     if (seen > positions) fail("positions", "a sequence of {} tokens is longer than the model's {} positions", seen, positions);
   }
-  if (!computed.defined()) computed = token_position_table(ctx, padding + 1 + positions, d, padding);
-  return add(ctx, x, transformer::embedding(ctx, Tensor::from<std::int32_t>(ctx, {sequences.total()}, rows), computed));
+  const Tensor table = computed.get([&] { return token_position_table(ctx, padding + 1 + positions, d, padding); });
+  return add(ctx, x, transformer::embedding(ctx, Tensor::from<std::int32_t>(ctx, {sequences.total()}, rows), table));
 }
 
 EmbeddedStack::EmbeddedStack(const EmbeddedStackConfig& c)

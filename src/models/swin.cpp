@@ -87,12 +87,14 @@ Tensor SwinBlock::operator()(Context& ctx, const Tensor& x, const Windows& windo
                            .bias = windows.mask.defined() ? add(ctx, bias, windows.mask) : bias,
                            .weights = weights};
   const std::int64_t d = x.dim(1);
-  const Tensor y = around_attention(ctx, x, [&](const Tensor& h) {
+  Stream stream(x);
+  around_attention(ctx, stream, [&](const Tensor& h) {
     const Tensor in_windows = reshape(ctx, unpack(ctx, h, p), {p.batch * p.longest, d});
     const Tensor attended = reshape(ctx, attention(ctx, in_windows, call), {p.batch, p.longest, d});
     return drop_sequences(ctx, pack(ctx, attended, p), p.sequences, drop_path);
   });
-  return around_feed_forward(ctx, y, [&](const Tensor& h) { return feed_forward(ctx, h); });
+  around_feed_forward(ctx, stream, [&](const Tensor& h) { return feed_forward(ctx, h); });
+  return stream.value(ctx);
 }
 
 Tensor PatchMerging::operator()(Context& ctx, const Tensor& x, Grid& grid) const {

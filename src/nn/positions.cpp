@@ -116,8 +116,8 @@ Tensor AddedPositions::operator()(Context& ctx, const Tensor& x, const Sequences
   if (kind != PositionKind::learned && kind != PositionKind::sinusoidal && !halves) return x;
   if (const std::int64_t needed = positions_needed(sequences, starts); needed > positions)
     fail("positions", "a sequence of {} tokens is longer than the {} positions of the table; raise max_positions", needed, positions);
-  if (!table.present() && !computed.defined()) computed = sinusoidal_table(ctx, positions, d, halves);
-  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences, starts, offset), table.present() ? table.tensor : computed));
+  const Tensor rows = table.present() ? table.tensor : computed.get([&] { return sinusoidal_table(ctx, positions, d, halves); });
+  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences, starts, offset), rows));
 }
 
 AttentionPositions::AttentionPositions(const StackConfig& resolved) : config(resolved) {
@@ -143,21 +143,21 @@ Tensor AttentionPositions::bias(Context& ctx, std::int64_t longest) const {
   return {};
 }
 
-const RopeTable* AttentionPositions::rope(Context& ctx, std::int64_t longest) const {
-  if (config.positions != PositionKind::rotary) return nullptr;
+std::optional<RopeTable> AttentionPositions::rope(Context& ctx, std::int64_t longest) const {
+  if (config.positions != PositionKind::rotary) return std::nullopt;
   if (longest > config.max_positions)
     fail("positions", "a sequence of {} tokens is longer than max_positions {}", longest, config.max_positions);
   // Beyond the original positions the dynamic frequencies are those of one length.
   const bool dynamic = config.rope.scaling == RopeScaling::dynamic;
   const std::int64_t length = dynamic ? std::max(longest, config.rope.original_positions) : 0;
-  if (!rope_table.cos.defined() || rope_table.cos.dim(0) < longest || length != rope_length) {
+  const auto fits = [&](const SizedTable& t) { return t.table.cos.dim(0) >= longest && t.length == length; };
+  return rope_table.get(fits, [&] {
     std::int64_t size = 64;
     while (size < longest) size *= 2;
-    rope_table = transformer::rope_table(ctx, std::min(size, config.max_positions), rope_frequencies(config, longest),
-                                         config.rope.table_scale);
-    rope_length = length;
-  }
-  return &rope_table;
+    return SizedTable{transformer::rope_table(ctx, std::min(size, config.max_positions), rope_frequencies(config, longest),
+                                              config.rope.table_scale),
+                      length};
+  }).table;
 }
 
 }  // namespace transformer

@@ -18,16 +18,16 @@ Layer::Layer(const StackConfig& c)
   if (order == BlockOrder::sequential) around_attention.dropout = c.attention_output_dropout;
 }
 
-Tensor Layer::operator()(Context& ctx, Tensor x, const AttentionCall& self, const AttentionCall& cross) const {
+void Layer::operator()(Context& ctx, Stream& x, const AttentionCall& self, const AttentionCall& cross) const {
   const auto in_some = [&](const Tensor& sub) { return drop_sequences(ctx, sub, self.sequences, drop_path); };
   if (order == BlockOrder::parallel) {
-    const Tensor h = around_attention.norm(ctx, x);
-    const Tensor g = separate_norms ? around_feed_forward.norm(ctx, x) : h;
-    return add_dropout(ctx, x, in_some(add(ctx, attention(ctx, h, self), feed_forward(ctx, g))), around_attention.dropout);
+    const Tensor h = x.normed(ctx, around_attention.norm);
+    const Tensor g = separate_norms ? x.normed(ctx, around_feed_forward.norm) : h;
+    return x.add(ctx, in_some(add(ctx, attention(ctx, h, self), feed_forward(ctx, g))), around_attention.dropout);
   }
-  x = around_attention(ctx, x, [&](const Tensor& h) { return in_some(attention(ctx, h, self)); });
-  if (cross_attention) x = (*around_cross_attention)(ctx, x, [&](const Tensor& h) { return in_some((*cross_attention)(ctx, h, cross)); });
-  return around_feed_forward(ctx, x, [&](const Tensor& h) { return in_some(feed_forward(ctx, h)); });
+  around_attention(ctx, x, [&](const Tensor& h) { return in_some(attention(ctx, h, self)); });
+  if (cross_attention) (*around_cross_attention)(ctx, x, [&](const Tensor& h) { return in_some((*cross_attention)(ctx, h, cross)); });
+  around_feed_forward(ctx, x, [&](const Tensor& h) { return in_some(feed_forward(ctx, h)); });
 }
 
 Stack::Stack(const StackConfig& c) : config(c.resolved()), positions(config) {
@@ -64,28 +64,28 @@ Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) 
                      .relative_bias = positions.bias(ctx, longest),
                      .rope = positions.rope(ctx, longest),
                      .cache = in.cache};
-  if (self.rope != nullptr) self.position = in.positions.defined() ? in.positions : position_ids(ctx, in.sequences, starts);
+  if (self.rope) self.position = in.positions.defined() ? in.positions : position_ids(ctx, in.sequences, starts);
   AttentionCall cross{.sequences = in.memory_readers.value_or(in.sequences),
                       .memory = in.memory,
                       .memory_sequences = in.memory_sequences,
                       .bias = in.memory_bias,
                       .cache = in.cache};
 
-  Tensor x = in.x;
+  Stream x(in.x);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const Layer& layer = layers[static_cast<std::size_t>(i)];
     if (in.cache != nullptr) self.layer = cross.layer = &in.cache->layer(i);
     if (trace != nullptr) {
-      trace->hidden_states.push_back(x);
+      trace->hidden_states.push_back(x.value(ctx));
       self.weights = &trace->attentions.emplace_back();
       if (config.cross_attention) cross.weights = &trace->cross_attentions.emplace_back();
     }
-    x = layer(ctx, x, self, cross);
+    layer(ctx, x, self, cross);
   }
   if (in.cache != nullptr) in.cache->commit();
-  if (final_norm) x = (*final_norm)(ctx, x);
-  if (trace != nullptr) trace->hidden_states.push_back(x);
-  return x;
+  const Tensor y = final_norm ? x.normed(ctx, *final_norm) : x.value(ctx);
+  if (trace != nullptr) trace->hidden_states.push_back(y);
+  return y;
 }
 
 }  // namespace transformer

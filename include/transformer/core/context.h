@@ -33,6 +33,8 @@ class Context {
   DType precision() const { return precision_; }
   void set_precision(DType precision);
 
+  std::uint64_t& tape_order() { return tape_order_; }  // of the last op that was recorded, see autograd/autograd.h
+
   bool recording() const { return recording_; }  // are gradients recorded?
   bool training() const { return training_; }    // is dropout active?
   void set_training(bool on) { training_ = on; }
@@ -43,6 +45,7 @@ class Context {
   int threads_;
   DType precision_ = DType::float32;
   bool recording_ = true, training_ = false;
+  std::uint64_t tape_order_ = 0;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Allocator> allocator_;
   Random random_;

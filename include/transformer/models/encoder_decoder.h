@@ -27,7 +27,7 @@ struct EmbeddedStackConfig {
 // padding + n, and padding none.
 struct TokenPositions {
   std::int64_t positions = 0, d = 0, padding = -1;
-  mutable Tensor computed;  // [padding + 1 + positions, d], made at the first use
+  Lazy<Tensor> computed;  // [padding + 1 + positions, d]
 
   // x [tokens, d] + PE of ids [tokens], which go on after `starts` tokens of each sequence
   Tensor operator()(Context& ctx, const Tensor& x, const Tensor& ids, const Sequences& sequences,

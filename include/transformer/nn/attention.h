@@ -1,6 +1,8 @@
 #pragma once
 // Multi-head attention: Concat(head_1 … head_h) W_O, head_i = softmax(Q_i K_iᵀ / √d_k) V_i.
 
+#include <optional>
+
 #include "transformer/core/sequences.h"
 #include "transformer/nn/cache.h"
 #include "transformer/nn/config.h"
@@ -16,7 +18,7 @@ struct AttentionCall {
   Sequences memory_sequences = {};
   Tensor bias = {};           // any mask or bias that broadcasts to [sequences, heads, longest q, longest k]
   Tensor relative_bias = {};  // by distance, see AttentionPositions
-  const RopeTable* rope = nullptr;
+  std::optional<RopeTable> rope = {};
   Tensor position = {};         // int32 [tokens], row of the rope table for each token
   KVCache* cache = nullptr;     // what was seen before, and
   LayerCache* layer = nullptr;  // this layer's part of it

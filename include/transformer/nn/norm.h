@@ -39,10 +39,11 @@ struct Norm {
                        .batches = batches,
                        .eps = eps});
   }
-  // Of x + dropout(sub).
-  Tensor operator()(Context& ctx, const Tensor& x, const Tensor& sub, float dropout) const {
-    if (is_over_batch()) return (*this)(ctx, add_dropout(ctx, x, sub, dropout));
-    return add_norm(ctx, x, sub, options(), dropout).normed;
+  // Of x + dropout(sub), in one pass.
+  AddNorm of_sum(Context& ctx, const Tensor& x, const Tensor& sub, float dropout) const {
+    if (!is_over_batch()) return add_norm(ctx, x, sub, options(), dropout);
+    const Tensor sum = add_dropout(ctx, x, sub, dropout);
+    return {sum, (*this)(ctx, sum)};
   }
   void visit(auto&& f) {
     f("weight", weight), f("bias", bias);

@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "transformer/core/lazy.h"
 #include "transformer/core/sequences.h"
 #include "transformer/nn/config.h"
 #include "transformer/nn/parameter.h"
@@ -36,7 +37,7 @@ struct AddedPositions {
   std::int64_t positions = 0, d = 0;
   std::int64_t offset = 0;  // learned: position p is row p + offset; BART and RoBERTa leave the first rows unused
   Parameter table;          // learned: [offset + positions, d]; also sinusoidal, when a checkpoint brings its own
-  mutable Tensor computed;  // sinusoidal: made at the first use
+  Lazy<Tensor> computed;    // sinusoidal
 
   AddedPositions() = default;
   AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model, std::int64_t first_row = 0);
@@ -49,15 +50,18 @@ struct AddedPositions {
 // angles of RoPE.
 struct AttentionPositions {
   StackConfig config;
-  Parameter relative;                    // T5: [buckets, heads]
-  mutable RopeTable rope_table;          // grows with the longest sequence seen
-  mutable std::int64_t rope_length = 0;  // what its frequencies depend on, when scaling is dynamic
+  Parameter relative;  // T5: [buckets, heads]
+  struct SizedTable {
+    RopeTable table;
+    std::int64_t length = 0;  // what its frequencies depend on, when scaling is dynamic
+  };
+  Lazy<SizedTable> rope_table;  // grows with the longest sequence seen
 
   AttentionPositions() = default;
   explicit AttentionPositions(const StackConfig& resolved);
   // float32 [heads, 2·longest − 1], one value for each distance −(longest−1) … longest−1; undefined for other kinds.
   Tensor bias(Context& ctx, std::int64_t longest) const;
-  const RopeTable* rope(Context& ctx, std::int64_t longest) const;  // null for other kinds
+  std::optional<RopeTable> rope(Context& ctx, std::int64_t longest) const;  // none for other kinds
   void visit(auto&& f) { f("relative", relative); }
 };
 

@@ -32,7 +32,7 @@ struct Layer {
   Layer() = default;
   explicit Layer(const StackConfig& resolved);
   // x [tokens, d]; `self` and `cross` carry what is the same for all layers of a call.
-  Tensor operator()(Context& ctx, Tensor x, const AttentionCall& self, const AttentionCall& cross) const;
+  void operator()(Context& ctx, Stream& x, const AttentionCall& self, const AttentionCall& cross) const;
   void visit(auto&& f) {
     f("attention", attention), f("cross_attention", cross_attention), f("feed_forward", feed_forward);
     f("attention_norm", around_attention.norm);
