@@ -170,8 +170,10 @@ class Kernels : public Backend {
                                   Tensor& dbias, Tensor& drelative_bias);
 
   // --- cross-entropy of a block of logits --------------------------------------------------------------------
-  // count, int64 [1]: the targets that are not `ignore`; the others must be in [0, classes) (Error names the first that is not).
-  virtual void count_targets(Context& ctx, const Tensor& targets, std::int64_t ignore, std::int64_t classes, Tensor& count);
+  // count, int64 [1]: the targets that are not `ignore`; the others must be in [0, classes) (Error names the op and the first that
+  // is not).
+  virtual void count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,
+                             Tensor& count);
   // For each row with target t ≠ ignore: loss = lse - (1-ε)·z_t - ε·mean(z); logits are overwritten with their gradient, divided by
   // `count` where that is defined and not 0, when want_gradient. losses: float32 [rows], 0 for ignored rows.
   virtual void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient,

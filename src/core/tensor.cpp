@@ -105,7 +105,7 @@ Tensor Tensor::to(Context& ctx) const {
   const Tensor here = to_host();
   if (here.device() == ctx.device()) return here;
   Tensor there = empty(ctx, shape_, dtype_);
-  if (numel() > 0) ctx.backend().to_device(here.raw(), there.mutable_raw(), static_cast<std::size_t>(numel() * size_of(dtype_)));
+  there.fill_from(here.raw(), static_cast<std::size_t>(numel() * size_of(dtype_)));
   return there;
 }
 

@@ -207,7 +207,6 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<std::
   for (const auto& entry : tensors) {
     const auto& [name, t] = entry;
     if (!t.defined()) fail(where, "tensor '{}' is undefined", name);
-    if (t.device() != Device::cpu()) fail(where, "tensor '{}' is on {}: copy it to the cpu first", name, t.device());
     if (name == "__metadata__") fail(where, "a tensor cannot be called '__metadata__'");
     if (!seen.insert(name).second) fail(where, "tensor '{}' is given twice", name);
     order.push_back(&entry);

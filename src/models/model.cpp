@@ -82,6 +82,15 @@ void save_model(Context& ctx, Model& model, const std::filesystem::path& folder,
   write_json(folder / "config.json", with_dtype(model.config(), dtype));
 }
 
+NamedTensors Model::run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
+  const auto is_elsewhere = [&](const auto& named) { return named.second.defined() && named.second.device() != ctx.device(); };
+  if (std::none_of(inputs.begin(), inputs.end(), is_elsewhere)) return compute(ctx, inputs, options);
+  NamedTensors here = inputs;
+  for (auto& named : here)
+    if (is_elsewhere(named)) named.second = named.second.to(ctx);
+  return compute(ctx, here, options);
+}
+
 const Tensor* optional_input(const NamedTensors& inputs, std::string_view name, int rank) {
   const auto it = inputs.find(name);
   if (it == inputs.end()) return nullptr;

@@ -10,7 +10,7 @@
 
 namespace transformer {
 
-NamedTensors PatchTSTModel::run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
+NamedTensors PatchTSTModel::compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
   const PatchTSTConfig& c = net_.config;
   const char* wanted = c.head == SeriesHead::prediction ? "future_values" : "target_values";
   std::vector<std::string> known{"past_values", "past_observed_mask"};

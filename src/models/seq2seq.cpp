@@ -122,7 +122,7 @@ Tensor Seq2SeqModel::shifted(Context& ctx, const Tensor& labels) const {
   return Tensor::from<std::int64_t>(ctx, labels.shape(), to);
 }
 
-NamedTensors Seq2SeqModel::run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
+NamedTensors Seq2SeqModel::compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
   check_inputs(inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
   const Tensor& source_ids = input(inputs, "input_ids", 2);
   const Tensor* mask = optional_input(inputs, "attention_mask", 2);

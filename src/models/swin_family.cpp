@@ -15,7 +15,7 @@ class SwinModel final : public Model {
  public:
   SwinModel(const SwinConfig& config, ProblemType problem) : swin_(config), problem_(problem), prefix_(config.labels > 0 ? "swin." : "") {}
 
-  NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override {
+  NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override {
     check_inputs(inputs, swin_.classifier ? std::vector<std::string>{"pixel_values", "labels"} : std::vector<std::string>{"pixel_values"});
     SwinTrace trace;
     const bool traced = options.hidden_states || options.attentions;

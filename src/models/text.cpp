@@ -233,7 +233,7 @@ Tensor TextModel::loss(Context& ctx, const TextInput& in, const Tensor& targets)
   return language_loss(ctx, hidden(ctx, in), targets);
 }
 
-NamedTensors TextModel::run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
+NamedTensors TextModel::compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
   const Batch batch = read(ctx, inputs);
   StackTrace trace;
   const bool look = options.hidden_states || options.attentions;

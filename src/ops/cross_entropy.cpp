@@ -20,7 +20,7 @@ Tensor count_targets(Context& ctx, std::string_view op, const Tensor& targets, s
   if (!(options.label_smoothing >= 0.0F && options.label_smoothing <= 1.0F))
     fail(op, "label smoothing is {}: expected a value in [0, 1]", options.label_smoothing);
   Tensor count = Tensor::empty(ctx, {1}, DType::int64);
-  kernels(ctx).count_targets(ctx, targets, options.ignore, vocab, count);
+  kernels(ctx).count_targets(ctx, op, targets, options.ignore, vocab, count);
   return options.reduction == CrossEntropyOptions::mean ? count : Tensor();
 }
 

@@ -2,6 +2,7 @@
 
 #include <thread>
 
+#include "support/change.h"
 #include "support/op_check.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/linear.h"
@@ -153,7 +154,7 @@ TEST(Autograd, LowPrecisionCopiesAreNeverStale) {
   expect_near(linear(ctx, x, w), {2}, 0.0);
   const std::byte* copy = in_precision(ctx, w, DType::bfloat16).raw();
   EXPECT_EQ(in_precision(ctx, w, DType::bfloat16).raw(), copy);
-  w.mutable_data<float>()[0] = 3.0F;
+  change(ctx, w, [](std::vector<float>& values) { values[0] = 3.0F; });
   expect_near(linear(ctx, x, w), {3}, 0.0);
 }
 

@@ -3,7 +3,7 @@
 namespace transformer::test {
 
 TEST(Allocator, HandsFreedBlocksOutAgain) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   const std::byte* first = Tensor::zeros(ctx, {1000}).raw();
   EXPECT_EQ(Tensor::zeros(ctx, {1000}).raw(), first);
   EXPECT_EQ(ctx.allocator().stats().in_use, 0U);
@@ -12,7 +12,7 @@ TEST(Allocator, HandsFreedBlocksOutAgain) {
 }
 
 TEST(Allocator, ASteadyLoopTakesNothingFromTheSystem) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   auto step = [&] {
     std::vector<Tensor> live;
     for (std::int64_t i = 1; i <= 20; ++i) live.push_back(Tensor::empty(ctx, {i * 100'000}));
@@ -25,7 +25,7 @@ TEST(Allocator, ASteadyLoopTakesNothingFromTheSystem) {
 }
 
 TEST(Allocator, SizesThatNoLongerOccurDoNotPileUp) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   for (std::int64_t i = 1; i <= 40; ++i) Tensor::empty(ctx, {i * 1'000'000});  // each larger than the one before
   const MemoryStats stats = ctx.allocator().stats();
   EXPECT_LE(stats.peak_reserved, stats.peak_in_use + stats.peak_in_use / 8 + (std::size_t{32} << 20));
@@ -34,14 +34,14 @@ TEST(Allocator, SizesThatNoLongerOccurDoNotPileUp) {
 TEST(Allocator, ATensorOutlivesItsContext) {
   Tensor t;
   {
-    Context ctx;
+    Context ctx({.device = Device::cpu()});
     t = tensor(ctx, {2}, {1, 2});
   }
   expect_near(t, {1, 2}, 0.0);
 }
 
 TEST(Allocator, MoreThanTheMachineHasIsAnError) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   expect_error([&] { Tensor::empty(ctx, {std::int64_t{1} << 52}); }, {"out of memory"});
   expect_error([&] { Tensor::empty(ctx, {std::int64_t{1} << 40, std::int64_t{1} << 40}); }, {"larger than memory"});
   expect_error([&] { Tensor::empty(ctx, {2, -1}); }, {"[2, -1]", "negative"});

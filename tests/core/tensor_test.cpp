@@ -3,7 +3,7 @@
 namespace transformer::test {
 
 TEST(Tensor, SharesStorageAndKeepsRowStrides) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   Tensor t = tensor(ctx, {2, 3}, {1, 2, 3, 4, 5, 6});
   Tensor c = t.column_block(1, 2);
   EXPECT_EQ(c.shape().str(), "[2, 2]");
@@ -17,7 +17,7 @@ TEST(Tensor, SharesStorageAndKeepsRowStrides) {
 }
 
 TEST(Tensor, NewOnesHaveTheirValues) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   EXPECT_EQ(Tensor::zeros(ctx, {2, 2}).to_vector<float>(), (std::vector<float>(4, 0.0F)));
   EXPECT_EQ(Tensor::full(ctx, {3}, 1.5F).to_vector<float>(), (std::vector<float>(3, 1.5F)));
   EXPECT_EQ(static_cast<float>(Tensor::full(ctx, {3}, 1.5F, DType::bfloat16).to_vector<bfloat16>()[2]), 1.5F);
@@ -40,7 +40,7 @@ TEST(Tensor, OneThatIsAbsentSaysSo) {
 }
 
 TEST(Tensor, NothingInItIsNoError) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   for (const Shape& shape : {Shape{0}, Shape{0, 4}, Shape{4, 0}, Shape{2, 0, 3}}) {
     const Tensor t = Tensor::zeros(ctx, shape);
     EXPECT_TRUE(t.defined());
@@ -55,7 +55,7 @@ TEST(Tensor, NothingInItIsNoError) {
 }
 
 TEST(Tensor, AViewIsTheSameMemory) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   Tensor t = tensor(ctx, {2, 3, 4}, std::vector<float>(24, 0.0F));
   Tensor block = t.row_block(1, 1).column_block(1, 2);
   EXPECT_EQ(block.shape().str(), "[1, 3, 2]");
@@ -72,7 +72,7 @@ TEST(Tensor, AViewIsTheSameMemory) {
 }
 
 TEST(Tensor, ViewsKnowTheirBounds) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   const Tensor t = tensor(ctx, {2, 3}, {1, 2, 3, 4, 5, 6});
   for (const auto& [begin, count] : {std::pair{1, 2}, {-1, 1}, {0, 3}, {0, -1}, {3, 0}})
     expect_error([&, b = begin, n = count] { t.row_block(b, n); }, {"[2, 3]"});
@@ -85,7 +85,7 @@ TEST(Tensor, ViewsKnowTheirBounds) {
 }
 
 TEST(Tensor, AWriteRaisesTheVersionOfWhatIsShared) {
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   Tensor t = Tensor::zeros(ctx, {2, 2});
   const std::uint64_t before = t.storage()->version;
   (void)t.data<float>();

@@ -54,7 +54,7 @@ std::vector<float> uncached(Context& ctx, const Transformer& model, Ids source, 
   if (all != nullptr) *all = log_p.to_vector<float>();
   std::vector<float> scores;
   for (std::size_t i = 0; i < labels.size(); ++i)
-    scores.push_back(log_p.data<float>()[static_cast<std::int64_t>(i) * log_p.cols() + labels[i]]);
+    scores.push_back(log_p.to_vector<float>()[i * static_cast<std::size_t>(log_p.cols()) + static_cast<std::size_t>(labels[i])]);
   return scores;
 }
 

@@ -37,7 +37,7 @@ std::string entry(const std::string& name, const std::string& dtype, const std::
 
 TEST(Safetensors, RoundTripOfEveryType) {
   const TemporaryFolder folder;
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   const std::vector<bfloat16> b{bfloat16(1.5F), bfloat16(-2.0F), bfloat16(0.0F)};
   const std::vector<float16> h{float16(0.25F), float16(-4.0F)};
   const Tensor wide = tensor(ctx, {2, 3}, {1, 2, 3, 4, 5, 6});
@@ -80,7 +80,7 @@ TEST(Safetensors, RoundTripOfEveryType) {
 
 TEST(Safetensors, StridedRowsLargerThanTheBuffer) {
   const TemporaryFolder folder;
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   std::vector<float> values(700 * 1001);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
   const Tensor block = tensor(ctx, {700, 1001}, values).column_block(1, 999);
@@ -90,7 +90,7 @@ TEST(Safetensors, StridedRowsLargerThanTheBuffer) {
 
 TEST(Safetensors, TensorsOutliveTheFileAndItsReplacement) {
   const TemporaryFolder folder;
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   save_safetensors(folder / "x.safetensors", {{"w", Tensor::full(ctx, {4}, 1.0F)}});
   Tensor w = SafetensorsFile(folder / "x.safetensors").tensor("w");
   save_safetensors(folder / "x.safetensors", {{"w", Tensor::full(ctx, {4}, 2.0F)}});
@@ -179,7 +179,7 @@ TEST(Safetensors, RefusesHostileFiles) {
 
 TEST(Safetensors, EveryTruncationIsRefused) {
   const TemporaryFolder folder;
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   save_safetensors(folder / "x", {{"a", Tensor::full(ctx, {3, 2}, 1.0F)}, {"b", Tensor::full(ctx, {2}, 1.0F)}});
   std::ifstream in(folder / "x", std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(in), {}};
@@ -207,7 +207,7 @@ TEST(Safetensors, AnEmptyFileOfNoTensors) {
 
 TEST(Safetensors, SaveRefusesWhatItCannotWrite) {
   const TemporaryFolder folder;
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   const Tensor t = Tensor::full(ctx, {1}, 1.0F);
   expect_error([&] { save_safetensors(folder / "x", {{"a", t}, {"a", t}}); }, {"'a'", "twice"});
   expect_error([&] { save_safetensors(folder / "x", {{"a", Tensor()}}); }, {"'a'", "undefined"});
@@ -219,7 +219,7 @@ TEST(Safetensors, SaveRefusesWhatItCannotWrite) {
 
 TEST(Safetensors, AFailedWriteLeavesTheOldFile) {
   const TemporaryFolder folder;
-  Context ctx;
+  Context ctx({.device = Device::cpu()});
   save_safetensors(folder / "x", {{"w", Tensor::full(ctx, {4}, 1.0F)}});
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

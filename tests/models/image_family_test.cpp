@@ -1,4 +1,5 @@
 // What the golden cases do not show of ViT, DeiT and Swin: windows, what is refused, names.
+#include "support/change.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "transformer/autograd/autograd.h"
@@ -87,7 +88,9 @@ TEST(Swin, TokensMeetAcrossWindowsInTheSecondBlock) {
     initialize(ctx, model);
     for (const NamedParameter& p : parameters(model))  // large weights: what one token does to another is more than rounding
       if (p.parameter->shape.rank() == 2)
-        for (float *w = p.parameter->tensor.mutable_data<float>(), *end = w + p.parameter->shape.numel(); w != end; ++w) *w *= 20.0F;
+        change(ctx, p.parameter->tensor, [](std::vector<float>& weights) {
+          for (float& w : weights) w *= 20.0F;
+        });
     const Tensor x = random_uniform(ctx, {1, 1, 6, 6});
     std::vector<float> other = x.to_vector<float>();
     other[0] += 1.0F;

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "support/change.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "transformer/models/label_loss.h"
@@ -103,8 +104,7 @@ TEST(PatchTST, LayersOfEachChannel) {
     }
     const Tensor x = random_uniform(ctx, {3, 17, 2});
     EXPECT_LT(largest_difference(predict(ctx, *shared, x), predict(ctx, *own, x)), 1e-5) << pooling;
-    Tensor bias = parameter(*own, "head.projections.1.bias");
-    bias.mutable_data<float>()[0] += 1.0F;
+    change(ctx, parameter(*own, "head.projections.1.bias"), [](std::vector<float>& bias) { bias[0] += 1.0F; });
     const std::vector<float> a = predict(ctx, *shared, x).to_vector<float>(), b = predict(ctx, *own, x).to_vector<float>();
     EXPECT_NEAR(a[0], b[0], 1e-5);
     EXPECT_GT(std::abs(a[1] - b[1]), 1e-3);

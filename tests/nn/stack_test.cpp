@@ -1,5 +1,6 @@
 #include "transformer/nn/stack.h"
 
+#include "support/change.h"
 #include "support/op_check.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/random.h"
@@ -47,7 +48,7 @@ TEST(Stack, AWindowHidesWhatIsFartherBack) {
   Tensor x = random_normal(ctx, {6, 12});
   const Sequences one = Sequences::uniform(1, 6);
   const std::vector<double> before = detail::to_double(stack(ctx, {.x = x, .sequences = one}));
-  x.mutable_data<float>()[0] += 1.0F;  // token 0 is seen by tokens 0 and 1 only
+  change(ctx, x, [](std::vector<float>& values) { values[0] += 1.0F; });  // token 0 is seen by tokens 0 and 1 only
   const std::vector<double> after = detail::to_double(stack(ctx, {.x = x, .sequences = one}));
   for (std::size_t token = 0; token < 6; ++token) {
     double change = 0.0;

@@ -1,5 +1,6 @@
 #include "transformer/ops/batch_norm.h"
 
+#include "support/change.h"
 #include "support/op_check.h"
 
 namespace transformer::test {
@@ -115,8 +116,7 @@ TEST(BatchNorm, BackwardUsesTheStatisticsOfItsForward) {
   require_grad(w);
   BatchNormOptions o{.weight = w, .running_mean = tensor(ctx, {1}, {1}), .running_variance = tensor(ctx, {1}, {1}), .eps = 0.0F};
   const Tensor y = batch_norm(ctx, x, o);
-  Tensor mean = o.running_mean;
-  mean.mutable_data<float>()[0] = 100.0F;
+  change(ctx, o.running_mean, [](std::vector<float>& mean) { mean[0] = 100.0F; });
   backward(ctx, y, tensor(ctx, {3, 1}, {1, 1, 1}));
   expect_near(gradient(w), {0.0 + 1.0 + 3.0}, 1e-6);
 }
@@ -129,7 +129,7 @@ TEST(BatchNorm, VarianceIsExactFarFromZero) {
   for (int i = 0; i < 200; ++i) values.push_back(4096.0F + static_cast<float>(i % 2));
   const BatchNormOptions o{.running_mean = tensor(ctx, {1}, {0}), .running_variance = tensor(ctx, {1}, {1}), .eps = 0.0F};
   const Tensor y = batch_norm(ctx, tensor(ctx, {200, 1}, values), o);
-  for (int i = 0; i < 200; ++i) EXPECT_NEAR(y.data<float>()[i], i % 2 == 0 ? -1.0 : 1.0, 1e-5);
+  for (int i = 0; i < 200; ++i) EXPECT_NEAR(y.to_vector<float>()[static_cast<std::size_t>(i)], i % 2 == 0 ? -1.0 : 1.0, 1e-5);
 }
 
 TEST(BatchNorm, Errors) {

@@ -191,7 +191,8 @@ TEST(Matmul, LargeOddProductsOnAnyNumberOfThreads) {
       Context ctx({.threads = threads});
       const Tensor a = random_uniform(ctx, c.transpose_a ? Shape{c.k, c.m} : Shape{c.m, c.k}, -1.0F);
       const Tensor b = random_uniform(ctx, {c.k, c.n}, -1.0F), y = matmul(ctx, a, b, c.transpose_a);
-      const float *x = a.data<float>(), *w = b.data<float>(), *got = y.data<float>();
+      const Tensor a_here = a.to_host(), b_here = b.to_host(), y_here = y.to_host();
+      const float *x = a_here.data<float>(), *w = b_here.data<float>(), *got = y_here.data<float>();
       // Every row at one column and every column at one row, so that no cut is missed.
       auto check = [&](std::int64_t i, std::int64_t j) {
         double sum = 0.0;

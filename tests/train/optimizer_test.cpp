@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "support/change.h"
 #include "support/op_check.h"
 #include "transformer/ops/linear.h"
 
@@ -125,7 +126,7 @@ TEST(Adam, RenewsTheBfloat16Copy) {
   const std::vector<bfloat16> rounded = after.to_vector<bfloat16>();
   for (std::size_t i = 0; i < values.size(); ++i) EXPECT_EQ(rounded[i].bits, bfloat16(values[i]).bits);
   // A later write to the weight still makes a new one.
-  w.mutable_data<float>()[0] = 100.0F;
+  change(ctx, w, [](std::vector<float>& values) { values[0] = 100.0F; });
   EXPECT_EQ(static_cast<float>(in_precision(ctx, w, DType::bfloat16).to_vector<bfloat16>()[0]), 100.0F);
 }
 

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "io/shared/json.h"
+#include "support/change.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "transformer/io/safetensors.h"
@@ -54,7 +55,7 @@ class Pull : public Task {
   }
   Tensor loss(Context& ctx, const Batch& batch) const override {
     if (++losses_ == script_.stop_after) stop = true;
-    Tensor(seen.tensor).mutable_data<float>()[0] += 1.0F;
+    change(ctx, seen.tensor, [](std::vector<float>& values) { values[0] += 1.0F; });
     if (script_.infinite.contains(losses_))
       return add(ctx, mean(ctx, w.tensor), Tensor::full(ctx, {1}, std::numeric_limits<float>::infinity()));
     if (script_.broken.contains(losses_)) return mean(ctx, scale(ctx, w.tensor, std::numeric_limits<float>::infinity()));

@@ -43,8 +43,8 @@ class Model {
   // Takes Hugging Face's input names (padded ids [batch, length], attention_mask, pixel_values, past_values, labels …) and gives
   // its output names: logits, last_hidden_state, pooler_output …; `loss` when there are labels. Outputs are on the tape, so
   // backward(ctx, out.at("loss")) gives every gradient. An input the model does not know is an Error. Values at padded
-  // positions are zero.
-  virtual NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const = 0;
+  // positions are zero. Inputs may be in the host's memory.
+  NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const;
 
   // Everything that is saved, buffers (Parameter::trained is false) among it.
   virtual std::vector<NamedParameter> parameters() = 0;
@@ -67,6 +67,10 @@ class Model {
   };
   const Origin& origin() const { return origin_; }
   std::optional<LoraConfig> lora = {};  // of the adapter it has
+
+ protected:
+  // What run does, with inputs on the context's device.
+  virtual NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const = 0;
 
  private:
   friend std::unique_ptr<Model> make_model(const nlohmann::json& config);

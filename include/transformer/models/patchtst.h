@@ -76,7 +76,7 @@ class PatchTSTModel final : public Model {
   explicit PatchTSTModel(const PatchTSTConfig& config) : net_(config) {}
 
   const PatchTSTConfig& series() const { return net_.config; }
-  NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const override;
+  NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(net_); }
   std::vector<NamedLinear> linears() override { return transformer::linears(net_); }
   std::vector<Binding> bindings() override;

@@ -38,7 +38,7 @@ class Seq2SeqModel : public Model {
   // Inputs: input_ids, attention_mask, decoder_input_ids, decoder_attention_mask, labels. Outputs: logits,
   // encoder_last_hidden_state, loss; on request encoder_hidden_states.N, decoder_hidden_states.N, encoder_attentions.N,
   // decoder_attentions.N and cross_attentions.N.
-  NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const override;
+  NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(network); }
   std::vector<NamedLinear> linears() override;  // all but the output projection, which the loss uses without its layer
   std::vector<Binding> bindings() override;

@@ -140,15 +140,16 @@ std::int64_t divisor_of(const Tensor& count) { return count.defined() ? std::max
 
 }  // namespace
 
-void CpuKernels::count_targets(Context&, const Tensor& targets, std::int64_t ignore, std::int64_t classes, Tensor& count) {
-  visit_index("cross_entropy", targets.dtype(), [&]<class Index>() {
+void CpuKernels::count_targets(Context&, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,
+                               Tensor& count) {
+  visit_index(op, targets.dtype(), [&]<class Index>() {
     const Index* values = targets.data<Index>();
     std::int64_t counted = 0;
     for (std::int64_t i = 0; i < targets.numel(); ++i) {
       const auto t = static_cast<std::int64_t>(values[i]);
       if (t == ignore) continue;
       if (t < 0 || t >= classes)
-        fail("cross_entropy", "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, classes, ignore);
+        fail(op, "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, classes, ignore);
       ++counted;
     }
     *count.mutable_data<std::int64_t>() = counted;

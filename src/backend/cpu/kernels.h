@@ -54,7 +54,8 @@ class CpuKernels final : public Kernels {
   void attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out,
                           const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias,
                           Tensor& drelative_bias) override;
-  void count_targets(Context& ctx, const Tensor& targets, std::int64_t ignore, std::int64_t classes, Tensor& count) override;
+  void count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,
+                     Tensor& count) override;
   void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient,
                      const Tensor& count, Tensor& losses) override;
   void total_loss(Context& ctx, const Tensor& losses, const Tensor& count, Tensor& loss) override;

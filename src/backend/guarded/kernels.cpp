@@ -125,7 +125,8 @@ class GuardedKernels final : public Kernels {
   void fill(Context& ctx, float value, Tensor& y) override { call(&Kernels::fill, ctx, value, y); }
   void copy(Context& ctx, const Tensor& x, Tensor& y) override { call(&Kernels::copy, ctx, x, y); }
   void add_to(Context& ctx, const Tensor& x, Tensor& y) override { call(&Kernels::add_to, ctx, x, y); }
-  void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y, std::int64_t y_offset, const Shape& y_strides, bool accumulate) override {
+  void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
+                    std::int64_t y_offset, const Shape& y_strides, bool accumulate) override {
     call(&Kernels::strided_copy, ctx, extent, x, x_offset, x_strides, y, y_offset, y_strides, accumulate);
   }
   void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) override {
@@ -168,7 +169,8 @@ class GuardedKernels final : public Kernels {
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override {
     call(&Kernels::norm, ctx, x, args, sum, y, mean, rstd);
   }
-  void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy, NormGradients& out) override {
+  void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                     NormGradients& out) override {
     call(&Kernels::norm_backward, ctx, x, args, mean, rstd, dy, out);
   }
   void batch_statistics(Context& ctx, const Tensor& x, Tensor& mean, Tensor& variance) override {
@@ -177,26 +179,33 @@ class GuardedKernels final : public Kernels {
   void batch_norm(Context& ctx, const Tensor& x, const BatchNormArgs& args, Tensor& y) override {
     call(&Kernels::batch_norm, ctx, x, args, y);
   }
-  void batch_norm_backward(Context& ctx, const Tensor& x, const BatchNormArgs& args, bool of_batch, const Tensor& dy, Tensor& dx, bool accumulate, Tensor& dweight, Tensor& dbias) override {
+  void batch_norm_backward(Context& ctx, const Tensor& x, const BatchNormArgs& args, bool of_batch, const Tensor& dy, Tensor& dx,
+                           bool accumulate, Tensor& dweight, Tensor& dbias) override {
     call(&Kernels::batch_norm_backward, ctx, x, args, of_batch, dy, dx, accumulate, dweight, dbias);
   }
   void embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale, Tensor& y) override {
     call(&Kernels::embedding, ctx, ids, table, scale, y);
   }
-  void embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, std::int64_t padding, Tensor& dtable, bool accumulate) override {
+  void embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, std::int64_t padding, Tensor& dtable,
+                          bool accumulate) override {
     call(&Kernels::embedding_backward, ctx, ids, dy, scale, padding, dtable, accumulate);
   }
   void rope(Context& ctx, const Tensor& x, const RopeArgs& args, Tensor& y) override { call(&Kernels::rope, ctx, x, args, y); }
-  void attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse, Tensor& weights) override {
+  void attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse,
+                 Tensor& weights) override {
     call(&Kernels::attention, ctx, q, k, v, args, out, lse, weights);
   }
-  void attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out, const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias, Tensor& drelative_bias) override {
+  void attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out,
+                          const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias,
+                          Tensor& drelative_bias) override {
     call(&Kernels::attention_backward, ctx, q, k, v, args, out, lse, dout, dq, dk, dv, dbias, drelative_bias);
   }
-  void count_targets(Context& ctx, const Tensor& targets, std::int64_t ignore, std::int64_t classes, Tensor& count) override {
-    call(&Kernels::count_targets, ctx, targets, ignore, classes, count);
+  void count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,
+                     Tensor& count) override {
+    call(&Kernels::count_targets, ctx, op, targets, ignore, classes, count);
   }
-  void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient, const Tensor& count, Tensor& losses) override {
+  void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient,
+                     const Tensor& count, Tensor& losses) override {
     call(&Kernels::cross_entropy, ctx, logits, targets, ignore, smoothing, want_gradient, count, losses);
   }
   void total_loss(Context& ctx, const Tensor& losses, const Tensor& count, Tensor& loss) override {
