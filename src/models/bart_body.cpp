@@ -91,7 +91,8 @@ std::unique_ptr<Model> make_bart_body(Settings& s, const BartBody& body) {
   const bool tied = s.get("tie_word_embeddings", true), base = s.architecture({with_head, alone}) == alone;
   const bool shared = !body.two_tables || s.get("share_encoder_decoder_embeddings", true);
   const std::int64_t output = shared ? vocabulary : s.maybe_size("decoder_vocab_size").value_or(vocabulary);
-  if (!shared) config.decoder.vocabulary = output;
+  const bool one_table = shared && tied;  // what is not tied is not shared: three tables of their own
+  if (!one_table) config.decoder.vocabulary = output;
   if (body.two_tables) s.neutral({"decoder_vocab_size"});
   config.logits_bias = body.logits_bias && !base;
   config.zero_padding = body.starts_with_padding && pad && start == pad;
@@ -111,13 +112,14 @@ std::unique_ptr<Model> make_bart_body(Settings& s, const BartBody& body) {
     options.load.ignored = {prefix + "encoder.embed_positions.weights", prefix + "decoder.embed_positions.weights"};
   if (base) options.load.ignored.insert(options.load.ignored.end(), {"final_logits_bias", "lm_head.weight"});
   auto& names = options.names;
-  if (shared) {
+  if (one_table) {
     names.push_back({.theirs = prefix + "shared", .ours = "encoder.embedding"});
     for (const char* second : {"encoder.embed_tokens", "decoder.embed_tokens"})
       names.push_back({.theirs = prefix + second, .ours = "encoder.embedding", .tied = true});
   } else {
     names.push_back({.theirs = prefix + "encoder.embed_tokens", .ours = "encoder.embedding"});
     names.push_back({.theirs = prefix + "decoder.embed_tokens", .ours = "decoder.embedding"});
+    if (shared) options.shared_table = prefix + "shared";
   }
   add_names(names, prefix, "encoder", false);
   add_names(names, prefix, "decoder", true);

@@ -92,6 +92,14 @@ void Seq2SeqModel::adapt(const Checkpoint& files) {
   EncoderDecoderConfig config = network.settings;
   if (options_.output_as_in_file) config.output_vocabulary = has(options_.output_name + ".weight") ? network.target_vocabulary() : 0;
   if (!has("final_logits_bias")) config.logits_bias = false;  // it is zero then
+  if (const std::string& both = options_.shared_table; !both.empty()) {
+    const auto has_table = [&](const char* ours) {
+      return std::ranges::any_of(options_.names, [&](const NameRule& r) { return r.ours == ours && !r.tied && has(r.theirs + ".weight"); });
+    };
+    options_.load.ignored.push_back(both);
+    for (const char* ours : {"encoder.embedding", "decoder.embedding"})
+      if (!has_table(ours)) options_.names.push_back({.theirs = both, .ours = ours, .tied = true});
+  }
   network = EncoderDecoder(config);
   // Tables that are computed are not written into newer files, but where they are there, they count.
   for (const auto& [name, side] :

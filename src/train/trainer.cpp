@@ -4,19 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <optional>
 
 #include "backend/kernels.h"
 #include "io/shared/prefetch.h"
-#include "train/checkpoint.h"
-#include "train/position.h"
-#include "train/weights.h"
+#include "train/trainer_state.h"
 #include "transformer/core/setting_error.h"
-#include "transformer/io/safetensors.h"
-#include "transformer/ops/copy.h"
-#include "transformer/train/metrics_log.h"
-#include "transformer/train/progress.h"
 
 namespace transformer {
 namespace {
@@ -37,89 +30,6 @@ bool smaller_is_better(std::string_view metric) {
 }
 
 }  // namespace
-
-// An update that the device was asked for.
-struct Launched {
-  std::int64_t step = 0, epoch = 0, tokens = 0;
-  double targets = 0.0;
-  float lr = 0.0F;
-  StepState result;  // when it has arrived
-  std::unique_ptr<Arrival> arrival;
-};
-
-struct Trainer::State : Position {
-  Context& ctx;
-  Task& task;
-  TrainConfig config;
-  const std::atomic<bool>* stop;
-  fs::path folder;
-  FolderLock lock;
-  Checkpoints checkpoints;
-  std::vector<NamedParameter> parameters;
-  std::vector<NamedParameter> statistics, averaged;  // the task's; all that averages are of: parameters and statistics
-  Adam adam;
-  Schedule schedule;
-  Weights ema;  // empty: none
-  std::optional<MetricsLog> log;
-  Progress progress;
-
-  std::int64_t validated_at = -1, saved_at = -1;
-  std::int64_t total_steps = 0;  // as far as it can be told
-  double seconds_before = 0.0;   // of the runs that this one goes on from
-  ProgressState shown;           // of the last update
-
-  std::deque<std::unique_ptr<Launched>> launched;  // updates whose end is not known yet
-
-  // Since the last line of metrics, which was written at `since`, a time that what is not training puts off.
-  double loss_sum = 0.0, targets = 0.0, tokens = 0.0, gradient_norm = 0.0, since = 0.0;
-
-  State(Context& c, Task& t, const TrainConfig& settings, const std::atomic<bool>* stop_flag)
-      : ctx(c), task(t), config(settings), stop(stop_flag), folder((check(settings), make_folder(settings.save_dir))), lock(folder),
-        checkpoints(folder), parameters(t.parameters()), statistics(t.statistics()),
-        adam(c, parameters,
-             {.beta1 = settings.adam_beta1, .beta2 = settings.adam_beta2, .eps = settings.adam_eps, .weight_decay = settings.weight_decay},
-             decay_matrices),
-        schedule{.kind = settings.lr_scheduler,
-                 .peak = settings.lr,
-                 .warmup = warmup_of(settings, settings.max_update),
-                 .total = settings.max_update,
-                 .floor = settings.min_lr.value_or(settings.usual_floor * settings.lr)},
-        progress(stderr,
-                 {.mode = settings.quiet ? ProgressOptions::Mode::quiet : ProgressOptions::Mode::automatic,
-                  .log_interval = settings.log_interval}) {
-    averaged = parameters;
-    averaged.insert(averaged.end(), statistics.begin(), statistics.end());
-  }
-
-  std::function<void(const TrainStep&)> on_step;
-  std::function<void(const TrainValidation&)> on_validation;
-
-  void resume();
-  void save();
-  void save_best();
-  void plan_schedule(std::int64_t batches);
-  void check_task();
-  void validate();
-  Metrics measure();
-  bool is_sound(const Metrics& metrics) const;
-  bool weights_are_finite() const;
-  void check_end() const;
-  json identity() const;
-  json settings() const;
-  void train_epoch(std::int64_t batches);
-  void update(std::vector<Batch>& batches);
-  void settle(int ahead);
-  void ended(const Launched& update);
-  void report(const Launched& update);
-  void average(TrainResult& result);
-  double seconds() const { return seconds_before + progress.elapsed(); }
-  SavedRun saved_run() const;
-  bool interrupted() const { return stop != nullptr && stop->load(); }
-  bool out_of_patience() const { return config.patience > 0 && without_improvement >= config.patience; }
-  bool done() const {
-    return (config.max_update > 0 && step >= config.max_update) || (config.max_epoch > 0 && epoch >= config.max_epoch) || out_of_patience();
-  }
-};
 
 // One update from the gradients of several batches, each weighted by its share of the targets. How it went is known when the
 // device has come so far: see settle.
@@ -286,42 +196,6 @@ void Trainer::State::validate() {
   progress.note(fmt::format("step {}: validation {}{}", step, describe(measured), judged));
 }
 
-void Trainer::State::save_best() {
-  if (ema.empty()) task.save(folder);
-  else with_weights(ctx, averaged, ema, [&] { task.save(folder); });
-}
-
-SavedRun Trainer::State::saved_run() const {
-  SavedRun run{.position = *this, .identity = identity(), .settings = settings()};
-  run.position.adam_steps = adam.steps();
-  run.position.seconds = seconds();
-  return run;
-}
-
-void Trainer::State::save() {
-  if (saved_at == step) return;
-  checkpoints.write(step, [&](const fs::path& at) {
-    task.save(at);
-    std::vector<std::pair<std::string, Tensor>> tensors;
-    for (const Adam::State& state : adam.state()) {  // not one a parameter: tied ones have one
-      tensors.emplace_back("m." + state.parameter.name, state.m);
-      tensors.emplace_back("v." + state.parameter.name, state.v);
-    }
-    for (std::size_t i = 0; i < ema.size(); ++i) tensors.emplace_back("ema." + averaged[i].name, ema[i]);
-    save_safetensors(at / "optimizer.safetensors", tensors);
-    write_run(at / "trainer.json", saved_run());
-  });
-  saved_at = step;
-  if (best_step == step) save_best();  // after the checkpoint that says so: a resumed run repeats this, it cannot miss it
-  checkpoints.keep_last(std::max(config.keep_last, config.average));
-}
-
-json Trainer::State::identity() const {
-  json out = task.identity();
-  out["training"] = {{"seed", ctx.random().seed()}, {"update_freq", config.update_freq}};
-  return out;
-}
-
 // An epoch has so many batches: how long the training is, and how the learning rate goes.
 void Trainer::State::plan_schedule(std::int64_t batches) {
   const std::int64_t updates = (batches + config.update_freq - 1) / config.update_freq;
@@ -347,57 +221,6 @@ void Trainer::State::check_task() {
                   total_steps);
 }
 
-json Trainer::State::settings() const {
-  json out = to_json(config);
-  for (const char* free : {"save_dir", "quiet", "max_epoch", "max_update", "log_interval"}) out.erase(free);
-  out["precision"] = name_of(ctx.precision());
-  out["threads"] = ctx.threads();
-  return out;
-}
-
-void Trainer::State::resume() {
-  const auto latest = checkpoints.latest();
-  if (!latest) {
-    for (const char* name :
-         {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "adapter_model.safetensors", "config.json"})
-      if (fs::exists(folder / name))
-        fail(folder.string(),
-             "this folder holds a model ({}) but no state of training to go on from; choose another folder, so that it is not lost", name);
-    if (config.ema_decay > 0.0F) ema = copy_of(ctx, averaged);
-    log.emplace(folder);
-    return;
-  }
-  const fs::path at = checkpoints.at(*latest);
-  try {
-    const SavedRun saved = read_run(at / "trainer.json");
-    if (const auto changed = differences(saved.identity, identity()); !changed.empty())
-      fail("train", "this is not the run that was stopped:\n  {}\nUndo the change, or choose another save_dir", fmt::join(changed, "\n  "));
-    for (const std::string& change : differences(saved.settings, settings())) progress.note("note: " + change);
-
-    task.load(ctx, at);
-    const SafetensorsFile optimizer(at / "optimizer.safetensors");
-    for (std::size_t i = 0; i < adam.state().size(); ++i) {
-      const std::string& name = adam.state()[i].parameter.name;
-      adam.set_state(ctx, i, optimizer.tensor("m." + name), optimizer.tensor("v." + name));
-    }
-    adam.set_steps(saved.position.adam_steps);
-    if (config.ema_decay > 0.0F) {
-      ema = copy_of(ctx, averaged);
-      for (std::size_t i = 0; i < averaged.size(); ++i)
-        if (const std::string name = "ema." + averaged[i].name; optimizer.contains(name)) copy_into(ctx, optimizer.tensor(name), ema[i]);
-    }
-    static_cast<Position&>(*this) = saved.position;
-    if (!is_sound(best)) best.clear(), best_step = 0;
-    seconds_before = saved.position.seconds;
-  } catch (const std::exception& e) {
-    fail(at.string(), "cannot go on from this checkpoint: {}", e.what());
-  }
-  saved_at = step;
-  if (best_step == step) save_best();
-  log.emplace(folder, step);
-  if (!done()) progress.note(fmt::format("going on from step {} (epoch {}, {} trained so far)", step, epoch + 1, duration(seconds_before)));
-}
-
 // A run that is over has made a model, or says that it has not.
 void Trainer::State::check_end() const {
   if (best_step > 0) return;
@@ -407,41 +230,12 @@ void Trainer::State::check_end() const {
   fail("train", "{}: there is no model to keep. Try a smaller `lr` or more warmup_updates, in another save_dir", why);
 }
 
-// The mean of the last checkpoints' weights: often better than any one of them.
-void Trainer::State::average(TrainResult& result) {
-  std::vector<std::int64_t> steps = checkpoints.steps();
-  if (const auto wanted = static_cast<std::size_t>(config.average); steps.size() > wanted)
-    steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(wanted));
-  with_weights(ctx, averaged, copy_of(ctx, averaged), [&] {
-    Weights mean;
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      task.load(ctx, checkpoints.at(steps[i]));
-      if (i == 0) mean = copy_of(ctx, averaged);
-      else blend(ctx, mean, static_cast<float>(i) / static_cast<float>(i + 1), averaged);
-    }
-    assign(ctx, averaged, mean);
-    const NoGradients no_gradients(ctx);
-    result.average = task.validate(ctx);
-    if (!is_sound(result.average) || !weights_are_finite())
-      fail("train", "the average of the last {} checkpoints is not finite ({}) and was not saved; the best model, of step {}, is in {}",
-           steps.size(), describe(result.average), best_step, folder.string());
-    task.save(make_folder(folder / "average"));
-  });
-  progress.note(fmt::format("average of the last {} checkpoints: {}", steps.size(), describe(result.average)));
-}
-
 Trainer::Trainer(Context& ctx, Task& task, const TrainConfig& config, const std::atomic<bool>* stop)
     : state_(std::make_unique<State>(ctx, task, config, stop)) {}
 Trainer::~Trainer() = default;
 
 void Trainer::on_step(std::function<void(const TrainStep&)> callback) { state_->on_step = std::move(callback); }
 void Trainer::on_validation(std::function<void(const TrainValidation&)> callback) { state_->on_validation = std::move(callback); }
-
-std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
-  const Checkpoints checkpoints(folder);
-  const auto step = checkpoints.latest();
-  return step ? std::optional(checkpoints.at(*step)) : std::nullopt;
-}
 
 TrainResult Trainer::run() {
   State& s = *state_;

@@ -73,6 +73,32 @@ TEST_F(LoraCommand, AnAdapterGeneratesIsMeasuredAndMerged) {
   expect_usage("merge base --out other", "nothing to merge");
 }
 
+// The base in bfloat16, the adapter in float32: it learns what it learns in float32, and goes on where it was stopped.
+TEST_F(LoraCommand, LearnsInBfloat16) {
+  make_base();
+  const auto train = [&](const std::string& flags) {
+    ok("train lm --from base --text dogs.txt --valid-split 0 --context 12 --batch-size 4 --lr 0.03 --lora-rank 4 --lora-targets all-linear "
+       "--threads 2 " +
+       flags);
+  };
+  train("--max-update 150 --save-dir float32");
+  train("--max-update 100 --precision bfloat16 --save-dir adapter");
+  train("--max-update 150 --precision bfloat16 --save-dir adapter");
+  expect_adapter("adapter");
+  const SafetensorsFile adapter(folder_ / "adapter/adapter_model.safetensors");
+  for (const std::string& name : adapter.names()) EXPECT_EQ(adapter.dtype(name), DType::float32) << name;
+  const auto loss = [&](const std::string& model) {
+    const CommandResult r = run("evaluate " + model + " --text dogs.txt");
+    EXPECT_TRUE(r.out.starts_with("loss ")) << r.out << r.err;
+    return r.out.starts_with("loss ") ? std::stod(r.out.substr(5)) : NAN;
+  };
+  const double after = loss("adapter");
+  EXPECT_LT(after, 0.92 * loss("base"));
+  EXPECT_NEAR(after, loss("float32"), 0.02 * after);
+  EXPECT_NEAR(after, loss("adapter --precision bfloat16"), 0.01 * after);
+  EXPECT_NE(run("generate adapter --precision bfloat16 --prompt 'a dog' --max-new-tokens 12 --temperature 0").out, "");
+}
+
 TEST_F(LoraCommand, GoesOnFromAnAdapter) {
   make_base();
   ok(further + std::string(lora) + "--save-dir first");

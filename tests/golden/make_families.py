@@ -275,6 +275,13 @@ def cases():
     yield "patchtst-layer", lambda: series(hf.PatchTSTForPrediction, hf.PatchTSTConfig(**tst, norm_type="layernorm", pre_norm=False, positional_encoding_type="random", scaling="mean"))
     yield "patchtst-cls", lambda: series(hf.PatchTSTForPrediction, hf.PatchTSTConfig(**tst, use_cls_token=True, norm_type="batchnorm", scaling=None))
     yield "patchtst-apart", lambda: series(hf.PatchTSTForPrediction, hf.PatchTSTConfig(**tst, share_embedding=False, bias=False, activation_function="relu", scaling="std"))
+    # Not tied: a table for each side and an output of its own; what the file calls shared is nobody's. The first two are in variants/.
+    marian = dict(bart, pad_token_id=119, decoder_start_token_id=119, eos_token_id=0, forced_eos_token_id=0, bos_token_id=None)
+    yield "mbart-untied", lambda: wrapped(hf.MBartForConditionalGeneration, hf.MBartConfig(**bart, tie_word_embeddings=False))
+    yield "marian-untied", lambda: pair(hf.MarianMTModel, hf.MarianConfig(**marian, activation_function="swish", tie_word_embeddings=False))
+    yield "bart-untied", lambda: pair(hf.BartForConditionalGeneration, hf.BartConfig(**bart, tie_word_embeddings=False))
+    yield "pegasus-untied", lambda: pair(hf.PegasusForConditionalGeneration, hf.PegasusConfig(**pegasus, tie_word_embeddings=False))
+    yield "m2m_100-untied", lambda: pair(hf.M2M100ForConditionalGeneration, hf.M2M100Config(**m2m, tie_word_embeddings=False))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,131 @@
+// The folder of a training: its checkpoints, the best model, the average, and how a run goes on from there.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "train/trainer_state.h"
+#include "transformer/io/safetensors.h"
+#include "transformer/ops/copy.h"
+
+namespace transformer {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
+  const Checkpoints checkpoints(folder);
+  const auto step = checkpoints.latest();
+  return step ? std::optional(checkpoints.at(*step)) : std::nullopt;
+}
+
+void Trainer::State::save_best() {
+  if (ema.empty()) task.save(folder);
+  else with_weights(ctx, averaged, ema, [&] { task.save(folder); });
+}
+
+SavedRun Trainer::State::saved_run() const {
+  SavedRun run{.position = *this, .identity = identity(), .settings = settings()};
+  run.position.adam_steps = adam.steps();
+  run.position.seconds = seconds();
+  return run;
+}
+
+void Trainer::State::save() {
+  if (saved_at == step) return;
+  checkpoints.write(step, [&](const fs::path& at) {
+    task.save(at);
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const Adam::State& state : adam.state()) {  // not one a parameter: tied ones have one
+      tensors.emplace_back("m." + state.parameter.name, state.m);
+      tensors.emplace_back("v." + state.parameter.name, state.v);
+    }
+    for (std::size_t i = 0; i < ema.size(); ++i) tensors.emplace_back("ema." + averaged[i].name, ema[i]);
+    save_safetensors(at / "optimizer.safetensors", tensors);
+    write_run(at / "trainer.json", saved_run());
+  });
+  saved_at = step;
+  if (best_step == step) save_best();  // after the checkpoint that says so: a resumed run repeats this, it cannot miss it
+  checkpoints.keep_last(std::max(config.keep_last, config.average));
+}
+
+json Trainer::State::identity() const {
+  json out = task.identity();
+  out["training"] = {{"seed", ctx.random().seed()}, {"update_freq", config.update_freq}};
+  return out;
+}
+
+json Trainer::State::settings() const {
+  json out = to_json(config);
+  for (const char* free : {"save_dir", "quiet", "max_epoch", "max_update", "log_interval"}) out.erase(free);
+  out["precision"] = name_of(ctx.precision());
+  out["threads"] = ctx.threads();
+  return out;
+}
+
+void Trainer::State::resume() {
+  const auto latest = checkpoints.latest();
+  if (!latest) {
+    for (const char* name :
+         {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "adapter_model.safetensors", "config.json"})
+      if (fs::exists(folder / name))
+        fail(folder.string(),
+             "this folder holds a model ({}) but no state of training to go on from; choose another folder, so that it is not lost", name);
+    if (config.ema_decay > 0.0F) ema = copy_of(ctx, averaged);
+    log.emplace(folder);
+    return;
+  }
+  const fs::path at = checkpoints.at(*latest);
+  try {
+    const SavedRun saved = read_run(at / "trainer.json");
+    if (const auto changed = differences(saved.identity, identity()); !changed.empty())
+      fail("train", "this is not the run that was stopped:\n  {}\nUndo the change, or choose another save_dir", fmt::join(changed, "\n  "));
+    for (const std::string& change : differences(saved.settings, settings())) progress.note("note: " + change);
+
+    task.load(ctx, at);
+    const SafetensorsFile optimizer(at / "optimizer.safetensors");
+    for (std::size_t i = 0; i < adam.state().size(); ++i) {
+      const std::string& name = adam.state()[i].parameter.name;
+      adam.set_state(ctx, i, optimizer.tensor("m." + name), optimizer.tensor("v." + name));
+    }
+    adam.set_steps(saved.position.adam_steps);
+    if (config.ema_decay > 0.0F) {
+      ema = copy_of(ctx, averaged);
+      for (std::size_t i = 0; i < averaged.size(); ++i)
+        if (const std::string name = "ema." + averaged[i].name; optimizer.contains(name)) copy_into(ctx, optimizer.tensor(name), ema[i]);
+    }
+    static_cast<Position&>(*this) = saved.position;
+    if (!is_sound(best)) best.clear(), best_step = 0;
+    seconds_before = saved.position.seconds;
+  } catch (const std::exception& e) {
+    fail(at.string(), "cannot go on from this checkpoint: {}", e.what());
+  }
+  saved_at = step;
+  if (best_step == step) save_best();
+  log.emplace(folder, step);
+  if (!done()) progress.note(fmt::format("going on from step {} (epoch {}, {} trained so far)", step, epoch + 1, duration(seconds_before)));
+}
+
+// The mean of the last checkpoints' weights: often better than any one of them.
+void Trainer::State::average(TrainResult& result) {
+  std::vector<std::int64_t> steps = checkpoints.steps();
+  if (const auto wanted = static_cast<std::size_t>(config.average); steps.size() > wanted)
+    steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(wanted));
+  with_weights(ctx, averaged, copy_of(ctx, averaged), [&] {
+    Weights mean;
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      task.load(ctx, checkpoints.at(steps[i]));
+      if (i == 0) mean = copy_of(ctx, averaged);
+      else blend(ctx, mean, static_cast<float>(i) / static_cast<float>(i + 1), averaged);
+    }
+    assign(ctx, averaged, mean);
+    const NoGradients no_gradients(ctx);
+    result.average = task.validate(ctx);
+    if (!is_sound(result.average) || !weights_are_finite())
+      fail("train", "the average of the last {} checkpoints is not finite ({}) and was not saved; the best model, of step {}, is in {}",
+           steps.size(), describe(result.average), best_step, folder.string());
+    task.save(make_folder(folder / "average"));
+  });
+  progress.note(fmt::format("average of the last {} checkpoints: {}", steps.size(), describe(result.average)));
+}
+
+}  // namespace transformer
