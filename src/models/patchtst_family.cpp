@@ -10,6 +10,16 @@
 
 namespace transformer {
 
+Purpose PatchTSTModel::purpose() const {
+  switch (series().head) {
+    case SeriesHead::none: return Purpose::series_vectors;
+    case SeriesHead::prediction: return Purpose::forecast;
+    case SeriesHead::regression:
+    case SeriesHead::classification: return Purpose::series_labels;
+  }
+  fail("PatchTST", "its head has no purpose");
+}
+
 NamedTensors PatchTSTModel::run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
   const PatchTSTConfig& c = net_.config;
   const char* wanted = c.head == SeriesHead::prediction ? "future_values" : "target_values";

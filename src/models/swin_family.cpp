@@ -15,6 +15,8 @@ class SwinModel final : public Model {
  public:
   SwinModel(const SwinConfig& config, ProblemType problem) : swin_(config), problem_(problem), prefix_(config.labels > 0 ? "swin." : "") {}
 
+  Purpose purpose() const override { return swin_.classifier ? Purpose::image_labels : Purpose::image_vectors; }
+
   NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override {
     check_inputs(inputs, swin_.classifier ? std::vector<std::string>{"pixel_values", "labels"} : std::vector<std::string>{"pixel_values"});
     SwinTrace trace;

@@ -233,6 +233,17 @@ Tensor TextModel::loss(Context& ctx, const TextInput& in, const Tensor& targets)
   return language_loss(ctx, hidden(ctx, in), targets);
 }
 
+Purpose TextModel::purpose() const {
+  switch (config_.task) {
+    case TextTask::hidden: return Purpose::text_vectors;
+    case TextTask::causal_lm: return Purpose::next_words;
+    case TextTask::masked_lm: return Purpose::masked_words;
+    case TextTask::sequence_labels: return Purpose::text_labels;
+    case TextTask::token_labels: return Purpose::token_labels;
+  }
+  fail("text model", "its task has no purpose");
+}
+
 NamedTensors TextModel::run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
   const Batch batch = read(ctx, inputs);
   StackTrace trace;

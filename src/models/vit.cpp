@@ -65,6 +65,8 @@ class VitModel final : public Model {
   VitModel(const VitConfig& config, ProblemType problem, std::string_view prefix, bool base_alone)
       : vit_(config), problem_(problem), base_(fmt::format("{}.", prefix)), prefix_(base_alone ? "" : base_) {}
 
+  Purpose purpose() const override { return vit_.classifier ? Purpose::image_labels : Purpose::image_vectors; }
+
   NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override {
     const bool labelled = vit_.classifier && !vit_.teacher_classifier;
     check_inputs(inputs, labelled ? std::vector<std::string>{"pixel_values", "labels"} : std::vector<std::string>{"pixel_values"});

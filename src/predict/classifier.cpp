@@ -43,18 +43,18 @@ Classifier Classifier::load(Context& ctx, const std::filesystem::path& folder, c
   Classifier c;
   c.model_ = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(c.model_.get());
-  const std::string purpose = purpose_of(*c.model_);
-  if (purpose.find("transformer classify") == std::string::npos)
-    fail(folder.string(), "{} does not classify; {}", architecture_of(*c.model_), purpose);
+  const Purpose purpose = c.model_->purpose();
+  if (purpose != Purpose::text_labels && purpose != Purpose::token_labels && purpose != Purpose::image_labels)
+    fail(folder.string(), "{} does not classify texts or images; {}", architecture_of(*c.model_), describe(purpose));
   const nlohmann::json& config = c.model_->config();
   const std::int64_t classes = text != nullptr ? text->text().labels : classes_of(config);
   c.names_ = label_names(config, classes);
-  if (text == nullptr) {
+  if (purpose == Purpose::image_labels) {
     c.kind_ = Kind::images;
     c.processor_ = ImageProcessor::load(folder);
     return c;
   }
-  c.kind_ = text->text().task == TextTask::token_labels ? Kind::tokens : Kind::texts;
+  c.kind_ = purpose == Purpose::token_labels ? Kind::tokens : Kind::texts;
   c.tokenizer_ = tokenizer_of(folder);
   const std::int64_t padding = text->text().padding_id.value_or(text->text().padding);
   c.padding_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(padding, 0, text->text().vocabulary - 1));

@@ -21,7 +21,7 @@ Embedder Embedder::load(Context& ctx, const std::filesystem::path& folder, const
   const auto* text = dynamic_cast<const TextModel*>(e.model_.get());
   const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(e.model_.get());
   if (text == nullptr && seq2seq == nullptr)
-    fail(folder.string(), "{} does not read text; {}", architecture_of(*e.model_), purpose_of(*e.model_));
+    fail(folder.string(), "{} does not read text; {}", architecture_of(*e.model_), describe(e.model_->purpose()));
   e.size_ = text != nullptr ? text->text().stack.d_model : seq2seq->network.encoder.stack.config.d_model;
   e.tokenizer_ = tokenizer_of(folder);
   if (seq2seq != nullptr && e.tokenizer_->kind() != "huggingface") e.end_ = e.tokenizer_->eos();

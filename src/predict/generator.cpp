@@ -83,9 +83,8 @@ Generator Generator::load(Context& ctx, const std::filesystem::path& folder, con
   g.weights_ = model;
   const auto* text = dynamic_cast<const TextModel*>(model.get());
   const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
-  const bool generates = text != nullptr ? text->text().task == TextTask::causal_lm
-                                         : seq2seq != nullptr && purpose_of(*model).find("generate") != std::string::npos;
-  if (!generates) fail(folder.string(), "{} does not generate text; {}", architecture_of(*model), purpose_of(*model));
+  if (const Purpose purpose = model->purpose(); purpose != Purpose::next_words && purpose != Purpose::another_text)
+    fail(folder.string(), "{} does not generate text; {}", architecture_of(*model), describe(purpose));
 
   g.encoder_ = seq2seq != nullptr;
   g.config_ = load_generation_config(folder);

@@ -254,8 +254,8 @@ void ImageTask::open_teacher() {
   if (folder.empty()) return;
   auto teacher = std::make_unique<Teacher>();
   teacher->model = load_model(context(), folder, {.dtype = context().precision()});
-  if (purpose_of(*teacher->model).find("classify --image") == std::string::npos)
-    fail(folder, "{} cannot be a teacher: {}", architecture_of(*teacher->model), purpose_of(*teacher->model));
+  if (teacher->model->purpose() != Purpose::image_labels)
+    fail(folder, "{} cannot be a teacher: {}", architecture_of(*teacher->model), describe(teacher->model->purpose()));
   const json &theirs = teacher->model->config(), &ours = model().config();
   if (Settings(theirs).labels() != std::ssize(classes_))
     fail(folder, "the teacher knows {} classes, the images have {}", Settings(theirs).labels(), classes_.size());

@@ -36,9 +36,26 @@ struct RunOptions {
   bool attentions = false;     // attentions.N: the weights of each layer [batch, heads, queries, keys]
 };
 
+// What a model gives. There is no default: a new family must say it.
+enum class Purpose : std::uint8_t {
+  text_vectors,    // of a text and its tokens
+  next_words,      // a text that goes on
+  masked_words,    // the words behind a mask
+  text_labels,     // classes of a text, or numbers
+  token_labels,    // a class for each token of a text
+  another_text,    // a translation, a summary …
+  image_vectors,   //
+  image_labels,    //
+  forecast,        // the next values of a series
+  series_vectors,  // of the patches of a series
+  series_labels,   // classes of a series, or numbers
+};
+
 class Model {
  public:
   virtual ~Model() = default;
+
+  virtual Purpose purpose() const = 0;
 
   // Takes Hugging Face's input names (padded ids [batch, length], attention_mask, pixel_values, past_values, labels …) and gives
   // its output names: logits, last_hidden_state, pooler_output …; `loss` when there are labels. Outputs are on the tape, so

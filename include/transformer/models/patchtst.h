@@ -76,6 +76,7 @@ class PatchTSTModel final : public Model {
   explicit PatchTSTModel(const PatchTSTConfig& config) : net_(config) {}
 
   const PatchTSTConfig& series() const { return net_.config; }
+  Purpose purpose() const override;
   NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(net_); }
   std::vector<NamedLinear> linears() override { return transformer::linears(net_); }

@@ -35,6 +35,7 @@ class Seq2SeqModel : public Model {
 
   Seq2SeqModel(const EncoderDecoderConfig& config, Seq2SeqOptions options);
 
+  Purpose purpose() const override { return options_.base ? Purpose::text_vectors : Purpose::another_text; }
   // Inputs: input_ids, attention_mask, decoder_input_ids, decoder_attention_mask, labels. Outputs: logits,
   // encoder_last_hidden_state, loss; on request encoder_hidden_states.N, decoder_hidden_states.N, encoder_attentions.N,
   // decoder_attentions.N and cross_attentions.N.

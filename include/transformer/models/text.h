@@ -92,6 +92,7 @@ class TextModel final : public Model {
   TextModel(const TextConfig& config, std::vector<NameRule> rules, LoadRules load_rules);
 
   const TextConfig& text() const { return config_; }
+  Purpose purpose() const override;
   NamedTensors run(Context& ctx, const NamedTensors& inputs, const RunOptions& options = {}) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(*this); }
   std::vector<NamedLinear> linears() override;  // all but a language model's output, which its loss uses without its layer
