@@ -54,7 +54,7 @@ void translate(const TranslateConfig& config, const Languages& languages, const 
     };
 
   OutputFile out(config.output);
-  TranslationReport report = translator.translate_lines(ctx, next, out.stream(), options, lines, ready);
+  TextReport report = translator.translate_lines(ctx, next, out.stream(), options, lines, ready);
   out.commit();
   report.truncated += standard_input.cut();
   if (const std::string summary = report.summary(); !summary.empty()) fmt::print(stderr, "transformer: {}\n", summary);

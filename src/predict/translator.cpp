@@ -6,18 +6,17 @@
 #include <atomic>
 #include <ostream>
 
+#include "io/shared/chunks.h"
 #include "io/shared/utf8.h"
 #include "transformer/core/parallel.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/models/seq2seq.h"
-#include "transformer/predict/text_report.h"
 
 namespace transformer {
 namespace {
 
 constexpr std::size_t longest_sentence = std::size_t{1} << 20;  // bytes of a sentence that are looked at
-constexpr std::size_t largest_chunk = std::size_t{16} << 20;    // bytes read before they are translated
 
 // The first `bytes` of a text, or a few less so that no character is cut.
 std::string_view beginning_of(std::string_view text, std::size_t bytes) {
@@ -45,15 +44,6 @@ std::string alignment_of(const Translation& t, const TokenizerPair& tokenizers) 
 }
 
 }  // namespace
-
-std::string TranslationReport::summary() const {
-  std::vector<std::string> parts;
-  if (invalid_utf8 > 0) parts.push_back(fmt::format("{} sequences of bytes that are not UTF-8 became U+FFFD", invalid_utf8));
-  if (truncated > 0) parts.push_back(fmt::format("of {} lines longer than the model takes only the beginning was translated", truncated));
-  if (unknown > 0)
-    parts.push_back(fmt::format("of {} lines most tokens are unknown to the model: was it trained on another language?", unknown));
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
 
 Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers)
     : Translator(std::move(model), tokenizers, tokenizers.target != nullptr ? tokenizers.target->special_tokens() : SpecialTokens()) {}
@@ -122,7 +112,7 @@ std::vector<std::int32_t> Translator::source_ids(const std::string& text, std::s
 }
 
 std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx, std::span<const std::string> texts,
-                                                                   const SearchOptions& options, TranslationReport* report) const {
+                                                                   const SearchOptions& options, TextReport* report) const {
   const std::int32_t language = tokenizers_.language_alone ? -1 : tokenizers_.language;
   const TranslationModel view(*model_, source_eos_, target_, tokenizers_.target->size(), language);
   std::vector<std::vector<std::int32_t>> all(texts.size());
@@ -139,7 +129,7 @@ std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx,
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!all[i].empty()) places.push_back(i), sources.push_back(std::move(all[i]));
   if (report != nullptr) {
-    report->lines += static_cast<std::int64_t>(texts.size());
+    report->texts += static_cast<std::int64_t>(texts.size());
     report->empty += static_cast<std::int64_t>(texts.size() - places.size());
     report->invalid_utf8 += invalid;
     report->truncated += truncated;
@@ -170,22 +160,12 @@ std::string Translator::translate(Context& ctx, const std::string& text, const S
   return translate(ctx, std::span<const std::string>(&text, 1), options).front();
 }
 
-TranslationReport Translator::translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options,
-                                              const LineOptions& lines, const std::function<bool()>& ready) const {
+TextReport Translator::translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options,
+                                       const LineOptions& lines, const std::function<bool()>& ready) const {
   if (lines.chunk_lines < 1) wrong_setting("translate", "chunk_lines", "is {}: expected 1 or more", lines.chunk_lines);
-  TranslationReport report;
-  std::vector<std::string> chunk;
-  for (bool more = true; more;) {
-    chunk.clear();
-    std::size_t bytes = 0;
-    for (std::string line; static_cast<std::int64_t>(chunk.size()) < lines.chunk_lines && bytes < largest_chunk;) {
-      if (!chunk.empty() && ready && !ready()) break;
-      more = next(line);
-      if (!more) break;
-      bytes += line.size();
-      chunk.push_back(std::move(line));
-    }
-    const std::int64_t first = report.lines;
+  TextReport report;
+  for (std::vector<std::string> chunk; read_chunk(next, ready, lines.chunk_lines, chunk);) {
+    const std::int64_t first = report.texts;
     const auto results = translate_n_best(ctx, chunk, options, &report);
     for (std::size_t i = 0; i < results.size(); ++i) {
       for (const Translation& t : results[i]) {

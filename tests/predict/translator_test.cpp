@@ -142,13 +142,13 @@ TEST(Translator, OneLineOutForEachLineIn) {
   std::string whole;
   for (std::int64_t chunk : {1, 2, 7, 4096}) {
     std::ostringstream out;
-    const TranslationReport report = translator.translate_lines(w.ctx, lines_from(lines), out, {.beam = 2}, {.chunk_lines = chunk});
+    const TextReport report = translator.translate_lines(w.ctx, lines_from(lines), out, {.beam = 2}, {.chunk_lines = chunk});
     const std::vector<std::string> got = split(out.str());
     ASSERT_EQ(got.size(), lines.size());
     EXPECT_TRUE(out.str().ends_with('\n'));
     for (std::size_t i : {1U, 2U, 7U, 13U}) EXPECT_EQ(got[i], "") << i;
     for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(got[i], translator.translate(w.ctx, lines[i], {.beam = 2})) << i;
-    EXPECT_EQ(report.lines, 15);
+    EXPECT_EQ(report.texts, 15);
     EXPECT_EQ(report.empty, 4);
     EXPECT_EQ(report.invalid_utf8, 2);
     EXPECT_EQ(report.truncated, 1);
