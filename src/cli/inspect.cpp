@@ -8,7 +8,7 @@
 #include "cli/verbs.h"
 #include "io/shared/json.h"
 #include "transformer/models/classic.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 #include "transformer/models/text.h"
 
 namespace transformer::cli {
@@ -142,7 +142,7 @@ void inspect(const TransformerConfig& config, const std::optional<nlohmann::json
     throw CLI::ValidationError("flags change the settings of models of type transformer only; MODEL is of type " +
                                folder->at("model_type").get<std::string>());
   const std::unique_ptr<Model> model = make_model(*folder);
-  if (auto* seq2seq = dynamic_cast<Seq2SeqModel*>(model.get())) return inspect(seq2seq->network);
+  if (auto* seq2seq = dynamic_cast<EncoderDecoderModel*>(model.get())) return inspect(seq2seq->network);
   if (auto* text = dynamic_cast<TextModel*>(model.get())) return inspect(*text);
   inspect_patches(*model);
 }

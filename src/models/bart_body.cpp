@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 namespace transformer::families {
 namespace {
@@ -99,12 +99,12 @@ std::unique_ptr<Model> make_bart_body(Settings& s, const BartBody& body) {
   check_old_keys(s, body);
 
   const std::string prefix = base ? "" : "model.";
-  Seq2SeqOptions options{.start = start,
-                         .pad = pad,
-                         .base = base,
-                         .source_as_target = body.source_as_target,
-                         .wraps_labels = body.wraps_labels,
-                         .saves_positions = body.saves_positions};
+  EncoderDecoderOptions options{.start = start,
+                                .pad = pad,
+                                .base = base,
+                                .source_as_target = body.source_as_target,
+                                .wraps_labels = body.wraps_labels,
+                                .saves_positions = body.saves_positions};
   options.load.base = "model.";
   // Tables that are computed, as files of older versions have them.
   if (body.positions == BartPositions::sinusoids_of_tokens)
@@ -122,7 +122,7 @@ std::unique_ptr<Model> make_bart_body(Settings& s, const BartBody& body) {
   add_names(names, prefix, "encoder", false);
   add_names(names, prefix, "decoder", true);
   names.push_back({.theirs = "final_logits_bias", .ours = "logits_bias", .shape = Shape{1, output}});
-  return std::make_unique<Seq2SeqModel>(config, std::move(options));
+  return std::make_unique<EncoderDecoderModel>(config, std::move(options));
 }
 
 }  // namespace transformer::families

@@ -3,7 +3,7 @@
 #include "io/shared/json.h"
 #include "models/families.h"
 #include "transformer/io/config.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 namespace transformer {
 namespace {
@@ -125,13 +125,13 @@ const Family classic{.model_type = model_type,
                        TransformerConfig::visit(config, [&](std::string_view name, auto& value, std::string_view) {
                          if (const nlohmann::json* given = s.find(name)) detail::read_value(*given, value, std::string(name));
                        });
-                       Seq2SeqOptions options{.names = transformer_rules,
-                                              .output_name = output_name,
-                                              .start = s.maybe<std::int64_t>("decoder_start_token_id"),
-                                              .pad = config.pad_id,
-                                              .dropout = {.feed_forward = "ffn_dropout"}};
+                       EncoderDecoderOptions options{.names = transformer_rules,
+                                                     .output_name = output_name,
+                                                     .start = s.maybe<std::int64_t>("decoder_start_token_id"),
+                                                     .pad = config.pad_id,
+                                                     .dropout = {.feed_forward = "ffn_dropout"}};
                        options.load.ignored.assign(computed.begin(), computed.end());
-                       return std::make_unique<Seq2SeqModel>(config.encoder_decoder(), std::move(options));
+                       return std::make_unique<EncoderDecoderModel>(config.encoder_decoder(), std::move(options));
                      },
                      .lora_targets = {"q_linear", "v_linear"}};
 

@@ -9,7 +9,7 @@
 #include "predict/sentence_modules.h"
 #include "predict/shared/text_reader.h"
 #include "transformer/core/error.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 #include "transformer/models/text.h"
 #include "transformer/ops/shape.h"
 
@@ -19,7 +19,7 @@ Embedder Embedder::load(Context& ctx, const std::filesystem::path& folder, const
   Embedder e;
   e.model_ = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(e.model_.get());
-  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(e.model_.get());
+  const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(e.model_.get());
   if (text == nullptr && seq2seq == nullptr)
     fail(folder.string(), "{} does not read text; {}", architecture_of(*e.model_), describe(e.model_->purpose()));
   e.size_ = text != nullptr ? text->text().stack.d_model : seq2seq->network.encoder.stack.config.d_model;
@@ -36,7 +36,8 @@ Embedder Embedder::load(Context& ctx, const std::filesystem::path& folder, const
 Tensor Embedder::hidden(Context& ctx, const std::vector<std::int64_t>& ids, const Sequences& sequences) const {
   const Tensor packed = Tensor::from<std::int64_t>(ctx, {sequences.total()}, ids);
   const auto* text = dynamic_cast<const TextModel*>(model_.get());
-  if (text == nullptr) return cast(ctx, dynamic_cast<const Seq2SeqModel&>(*model_).network.encoder(ctx, packed, sequences), DType::float32);
+  if (text == nullptr)
+    return cast(ctx, dynamic_cast<const EncoderDecoderModel&>(*model_).network.encoder(ctx, packed, sequences), DType::float32);
   TextInput input{.ids = packed, .sequences = sequences};
   if (const TextConfig& c = text->text(); c.positions_skip_padding) {  // RoBERTa counts what is not padding
     std::vector<std::int32_t> places;

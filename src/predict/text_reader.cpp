@@ -9,7 +9,7 @@
 #include "io/shared/utf8.h"
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 #include "transformer/models/text.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
@@ -137,7 +137,7 @@ std::int64_t longest_text(const Model& model) {
     const TextConfig& c = text->text();
     return c.positions > 0 ? c.positions - c.position_offset : 0;
   }
-  if (const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(&model)) return seq2seq->network.encoder.max_length();
+  if (const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(&model)) return seq2seq->network.encoder.max_length();
   return 0;
 }
 

@@ -11,7 +11,7 @@
 #include "transformer/core/parallel.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 namespace transformer {
 namespace {
@@ -88,7 +88,7 @@ SpecialTokens target_tokens(const TokenizerPair& tokenizers, const std::filesyst
 Translator Translator::load(Context& ctx, const std::filesystem::path& folder, const Languages& languages,
                             const std::filesystem::path& adapter) {
   std::shared_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
-  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
+  const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(model.get());
   if (seq2seq == nullptr)
     fail(folder.string(), "a model of type {} does not translate: expected one with an encoder and a decoder",
          model->config().at("model_type").dump());
@@ -114,7 +114,7 @@ std::vector<std::int32_t> Translator::source_ids(const std::string& text, std::s
 std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx, std::span<const std::string> texts,
                                                                    const SearchOptions& options, TextReport* report) const {
   const std::int32_t language = tokenizers_.language_alone ? -1 : tokenizers_.language;
-  const TranslationModel view(*model_, source_eos_, target_, tokenizers_.target->size(), language);
+  const EncoderDecoderView view(*model_, source_eos_, target_, tokenizers_.target->size(), language);
   std::vector<std::vector<std::int32_t>> all(texts.size());
   std::atomic<std::int64_t> invalid{0}, truncated{0};
   const auto longest = static_cast<std::size_t>(view.max_source());

@@ -119,7 +119,7 @@ nlohmann::json changed_dropout(const FineTuning& start, const nlohmann::json& co
   nlohmann::json changes = nlohmann::json::object();
   if (!start.dropout && !start.attention_dropout && !start.ffn_dropout) return changes;
   const std::unique_ptr<Model> model = make_model(config);
-  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
+  const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(model.get());
   if (seq2seq == nullptr) return changes;  // it is refused
   const DropoutKeys& keys = seq2seq->dropout_keys();
   auto change = [&](const char* field, const std::optional<float>& value, const std::string& key) {
@@ -199,7 +199,7 @@ void TranslateTask::open(const FineTuning& start) {
   open_model(
       start.from, [&](const nlohmann::json& config) { return changed_dropout(start, config); },
       [](const Model& model) {
-    return dynamic_cast<const Seq2SeqModel*>(&model) != nullptr
+    return dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr
         ? ""
         : "does not translate: expected one with an encoder and a decoder, such as Marian, BART or T5";
       },
@@ -235,7 +235,7 @@ void TranslateTask::read(const PairSource& training, const PairSource& validatio
 }
 
 std::shared_ptr<const EncoderDecoder> TranslateTask::network() const {
-  auto model = std::dynamic_pointer_cast<const Seq2SeqModel>(shared_model());
+  auto model = std::dynamic_pointer_cast<const EncoderDecoderModel>(shared_model());
   return {model, &model->network};
 }
 
@@ -296,7 +296,7 @@ void TranslateTask::build(TransformerConfig model) {
   build_model(config_.arch == TranslateLayout::marian        ? marian_config(settings_, tokens())
                   : config_.arch == TranslateLayout::pegasus ? pegasus_config(settings_, tokens())
                                                              : classic_config(settings_));
-  dynamic_cast<Seq2SeqModel&>(this->model()).complete_fresh(context());
+  dynamic_cast<EncoderDecoderModel&>(this->model()).complete_fresh(context());
 }
 
 nlohmann::json TranslateTask::identity() const {

@@ -36,7 +36,7 @@ Transformer random_model(Context& ctx, const TransformerConfig& config) {
   return model;
 }
 
-TranslationModel view(const Transformer& model) { return {model, eos, {}}; }
+EncoderDecoderView view(const Transformer& model) { return {model, eos, {}}; }
 
 // Log-probabilities of each token of a target and of the end, by one pass without a cache.
 std::vector<float> uncached(Context& ctx, const Transformer& model, Ids source, const Ids& target, std::vector<float>* all = nullptr) {

@@ -2,7 +2,7 @@
 // Greedy and beam search for translation: the best target sentences under a model, whole sentences that end with the end
 // token. (generate.h goes on from prompts, as Hugging Face's generate does.)
 //
-//   TranslationModel view(model, tokenizer->eos(), special_tokens);
+//   EncoderDecoderView view(model, tokenizer->eos(), special_tokens);
 //   auto best = search(ctx, view, sources, {.beam = 5});
 //   use(best[0][0].ids);
 

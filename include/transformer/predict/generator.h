@@ -59,7 +59,7 @@ GenerationConfig with_wishes(GenerationConfig config, const GenerationWishes& wi
 struct GeneratorOptions {
   // False: prompts and what is generated are token ids; no tokenizer is looked for, and every token of the model is possible.
   bool text = true;
-  // A decoder with a table of positions goes on when the table is full: the older half of the text is forgotten (CausalModel).
+  // A decoder with a table of positions goes on when the table is full: the older half of the text is forgotten (CausalView).
   bool slide = true;
   std::filesystem::path adapter = {};  // a folder, see models/lora.h
 };

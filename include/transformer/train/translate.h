@@ -16,8 +16,8 @@
 #include <string>
 
 #include "transformer/io/config.h"
+#include "transformer/models/encoder_decoder_model.h"
 #include "transformer/models/pegasus.h"
-#include "transformer/models/seq2seq.h"
 #include "transformer/models/transformer.h"
 #include "transformer/predict/translator.h"
 #include "transformer/text/bleu.h"

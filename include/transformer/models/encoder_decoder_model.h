@@ -2,7 +2,7 @@
 // A checkpoint of an encoder-decoder family: T5, BART, Marian, Pegasus, mBART, M2M100, and the original Transformer.
 //
 //   auto model = load_model(ctx, "opus-mt-ko-en");
-//   if (auto* seq2seq = dynamic_cast<Seq2SeqModel*>(model.get())) use(seq2seq->network);
+//   if (auto* seq2seq = dynamic_cast<EncoderDecoderModel*>(model.get())) use(seq2seq->network);
 
 #include "transformer/models/encoder_decoder.h"
 #include "transformer/models/model.h"
@@ -15,7 +15,7 @@ struct DropoutKeys {
 };
 
 // What a family says about itself beside the body.
-struct Seq2SeqOptions {
+struct EncoderDecoderOptions {
   std::vector<NameRule> names = {};     // of all but the output projection,
   std::string output_name = "lm_head";  // which is a second name of the target's table when it is tied
   LoadRules load = {};
@@ -29,11 +29,11 @@ struct Seq2SeqOptions {
   DropoutKeys dropout = {};
 };
 
-class Seq2SeqModel : public Model {
+class EncoderDecoderModel : public Model {
  public:
   EncoderDecoder network;
 
-  Seq2SeqModel(const EncoderDecoderConfig& config, Seq2SeqOptions options);
+  EncoderDecoderModel(const EncoderDecoderConfig& config, EncoderDecoderOptions options);
 
   Purpose purpose() const override { return options_.base ? Purpose::text_vectors : Purpose::another_text; }
   // Inputs: input_ids, attention_mask, decoder_input_ids, decoder_attention_mask, labels. Outputs: logits,
@@ -54,7 +54,7 @@ class Seq2SeqModel : public Model {
   // The ids that predict `labels`: the start token, then all but the last label.
   Tensor shifted(Context& ctx, const Tensor& labels) const;
 
-  Seq2SeqOptions options_;
+  EncoderDecoderOptions options_;
 };
 
 }  // namespace transformer
