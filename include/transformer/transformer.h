@@ -13,6 +13,7 @@
 #include "transformer/io/npy.h"                        // files for NumPy
 #include "transformer/io/toml.h"                       // configuration files that people write
 #include "transformer/models/classic.h"                // a model's folder: load_transformer, save_transformer
+#include "transformer/models/cost.h"                   // parameters by part, FLOPs
 #include "transformer/models/encoder_decoder_model.h"  // encoder-decoders: T5, BART, Marian, the original
 #include "transformer/models/lora.h"                   // adapters: load_model(…, {.lora = …}), save_adapter, merge_lora
 #include "transformer/models/marian.h"                 // the original's settings as a Marian model
