@@ -29,9 +29,9 @@ struct EvaluateConfig {
 
   static void visit(auto& self, auto&& field) {
     field("adapter", self.adapter, adapter_help);
-    field("source", self.source, "with MODEL: the text that it shall translate, one sentence a line");
-    field("hypothesis", self.hypothesis, "without MODEL: translations, one a line; - is standard input");
-    field("reference", self.reference, "what they should be, one a line; several files are several right answers");
+    field("source", self.source, "with MODEL: the text to translate, one sentence per line");
+    field("hypothesis", self.hypothesis, "without MODEL: translations, one per line; - is standard input");
+    field("reference", self.reference, "what they should be, one per line; several files are several right answers");
     field("chrf", self.chrf, "chrF beside BLEU");
   }
 };

@@ -19,7 +19,8 @@ void check(const SearchOptions& o) {
   at_least("min_length", o.min_length, 0);
   at_least("max_length_b", o.max_length_b, 0);
   at_least("batch_tokens", o.batch_tokens, 1);
-  if (o.n_best > o.beam) wrong_setting("search", "n_best", "is {}, but a beam of {} gives at most as many: raise `beam`", o.n_best, o.beam);
+  if (o.n_best > o.beam)
+    wrong_setting("search", "n_best", "is {}, but a beam of {} gives at most that many: raise `beam`", o.n_best, o.beam);
   if (!(o.max_length_a >= 0.0) || !std::isfinite(o.max_length_a))
     wrong_setting("search", "max_length_a", "is {}: expected 0 or more", o.max_length_a);
   if (!std::isfinite(o.length_penalty)) wrong_setting("search", "length_penalty", "is {}: expected a finite number", o.length_penalty);
@@ -48,7 +49,7 @@ std::vector<std::vector<Hypothesis>> search(Context& ctx, const SequenceModel& m
     if (static_cast<std::int64_t>(source.size()) > model.max_source())
       fail("search", "a source of {} tokens was given: the model takes at most {}; shorten it", source.size(), model.max_source());
   const SpecialTokens special = model.special();
-  // Tokens that are no part of a sentence. Some models begin with their end token.
+  // Tokens that are not part of a sentence. Some models begin with their end token.
   std::vector<std::int32_t> banned;
   for (std::int32_t id : {special.pad, special.bos, options.allow_unk ? -1 : special.unk})
     if (id >= 0 && id != special.eos) banned.push_back(id);

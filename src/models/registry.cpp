@@ -40,7 +40,7 @@ std::unique_ptr<Model> make_model(const nlohmann::json& config) {
     return model;
   }
   const std::vector<std::string> known = family_names();
-  fail("config.json", "model_type '{}' is none of {}{}", settings.model_type(), fmt::join(known, ", "),
+  fail("config.json", "model_type '{}' is not one of {}{}", settings.model_type(), fmt::join(known, ", "),
        did_you_mean(settings.model_type(), known));
 }
 

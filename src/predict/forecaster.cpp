@@ -82,7 +82,7 @@ SeriesNotes SeriesNotes::load(const fs::path& folder) {
     notes.date_column = from.value("date_column", "");  // older files have none
     for (const auto& target : from.at("targets").get<std::vector<std::string>>()) {
       const auto found = std::find(notes.channels.begin(), notes.channels.end(), target);
-      if (found == notes.channels.end()) fail(path.string(), "the target '{}' is none of the channels", target);
+      if (found == notes.channels.end()) fail(path.string(), "the target '{}' is not one of the channels", target);
       notes.targets.push_back(found - notes.channels.begin());
     }
   } catch (const json::exception& e) {

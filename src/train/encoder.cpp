@@ -129,7 +129,7 @@ void EncoderTask::open(const EncoderStart& start, const std::string& head, std::
       start.from, changes,
       [](const Model& model) {
     const auto* text = dynamic_cast<const TextModel*>(&model);
-    return text != nullptr && !text->text().stack.causal ? "" : "is no encoder of text: expected BERT, RoBERTa or DistilBERT";
+    return text != nullptr && !text->text().stack.causal ? "" : "is not a text encoder: expected BERT, RoBERTa or DistilBERT";
       },
       start.lora);
   tokenizer_ = tokenizer_of(start.from);

@@ -50,7 +50,7 @@ std::vector<std::int64_t> targets_of(const SeriesTable& table, const std::vector
   const auto add = [&](const std::string& name) {
     const auto found = find(name);
     if (found == table.channels.end())
-      fail(table.name, "the target '{}' is none of the channels {}{}", name, fmt::join(table.channels, ", "),
+      fail(table.name, "the target '{}' is not one of the channels {}{}", name, fmt::join(table.channels, ", "),
            did_you_mean(name, table.channels));
     out.push_back(found - table.channels.begin());
   };
@@ -83,7 +83,7 @@ void apply_preset(std::string_view name, ForecastModelConfig& config) {
     return;
   }
   const std::vector<std::string> known = preset_names(config);
-  fail("preset", "'{}' is none of {}{}", name, fmt::join(known, ", "), did_you_mean(name, known));
+  fail("preset", "'{}' is not one of {}{}", name, fmt::join(known, ", "), did_you_mean(name, known));
 }
 
 ForecastModelConfig fitted(const ForecastModelConfig& config, const Parts& parts) {

@@ -366,7 +366,7 @@ ImageScores score_images(Context& ctx, const Model& model, const ImageProcessor&
       std::int64_t better = 0, equal = 0;  // of equal ones the first counts
       for (std::int64_t k = 0; k < logits.cols(); ++k) {
         sum += std::exp(static_cast<double>(row[k] - largest));
-        better += row[k] <= right ? 0 : 1;  // what is no number is never right
+        better += row[k] <= right ? 0 : 1;  // what is not a number is never right
         equal += row[k] == right && k < images.label(place) ? 1 : 0;
       }
       scores.loss += std::log(sum) + static_cast<double>(largest - right);

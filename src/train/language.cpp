@@ -128,7 +128,7 @@ LanguageTask::LanguageTask(Context& ctx, const LanguageConfig& config, const Lan
       [&](const Model& model) -> std::string {
         const auto* text = dynamic_cast<const TextModel*>(&model);
         if (text == nullptr || text->text().task != TextTask::causal_lm)
-          return "is no language model: expected a decoder such as GPT-2 or LLaMA";
+          return "is not a language model: expected a decoder such as GPT-2 or LLaMA";
         const std::int64_t most = text->text().positions > 0 ? text->text().positions - text->text().position_offset : config_.context;
         return config_.context > most
             ? fmt::format("sees {} tokens at most, but context is {}: choose a smaller one", most, config_.context)

@@ -24,7 +24,7 @@ struct EncoderDecoderOptions {
   bool base = false;                       // the body alone: gives last_hidden_state instead of logits
   bool source_as_target = false;           // without labels and decoder_input_ids, the source moved by one place (BART)
   bool output_as_in_file = false;          // tied or not: whatever the file has, since config.json does not tell (T5)
-  bool wraps_labels = false;               // the decoder begins with the last of its labels that is no padding, not with `start` (mBART)
+  bool wraps_labels = false;               // the decoder begins with the last of its labels that is not padding, not with `start` (mBART)
   bool saves_positions = false;            // sinusoids are in its files; where they are not, they are computed (Pegasus)
   DropoutKeys dropout = {};
 };

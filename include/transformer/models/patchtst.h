@@ -54,11 +54,11 @@ ScaledSeries scale_series(Context& ctx, const Tensor& x, const Tensor& observed,
 
 struct PatchTST {
   PatchTSTConfig config;
-  std::vector<Linear> embeddings;  // one, or one a channel: patch → d
+  std::vector<Linear> embeddings;  // one, or one per channel: patch → d
   Parameter cls_token;             // [1, d]
   Parameter positions;             // [tokens, d]
   Stack stack;
-  std::vector<Linear> heads;  // one, or one a channel
+  std::vector<Linear> heads;  // one, or one per channel
 
   explicit PatchTST(const PatchTSTConfig& config);
   std::int64_t tokens() const { return positions.shape[0]; }  // of a channel

@@ -29,7 +29,7 @@ struct TextConfig {
   std::int64_t positions = 0;           // rows of a learned table, 0: none
   std::int64_t position_offset = 0;     // row of the first position
   bool positions_skip_padding = false;  // RoBERTa: tokens are counted from the ids, padding keeps row position_offset - 1
-  std::int64_t max_positions = 0;       // the most tokens a text should have
+  std::int64_t max_positions = 0;       // the most tokens that a text should have
   std::int64_t types = 0;               // rows of the table of token types, 0: none
   bool types_are_tokens = false;        // GPT-2: types are looked up among the tokens
   bool embedding_norm = false;

@@ -66,7 +66,7 @@ struct GeneratorOptions {
 
 class Generator {
  public:
-  // Opens a model's folder. With a Context of bfloat16 the weights take half the memory. Error when it is no model that generates
+  // Opens a model's folder. With a Context of bfloat16 the weights take half the memory. Error when it is not a model that generates
   // (it says what it is for), or has no tokenizer though text is wanted.
   static Generator load(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options = {});
 
