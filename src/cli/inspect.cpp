@@ -62,8 +62,7 @@ void inspect(const TransformerConfig& config, const std::optional<nlohmann::json
     return inspect(model);
   }
   if (to_json(config) != to_json(TransformerConfig{}))
-    throw CLI::ValidationError("flags change the settings of models of type transformer only; MODEL is of type " +
-                               folder->at("model_type").get<std::string>());
+    throw CLI::ValidationError("flags change the settings of models of type transformer only; MODEL is of type " + model_type_of(*folder));
   const std::unique_ptr<Model> model = make_model(*folder);
   inspect(*model);
 }
@@ -76,7 +75,7 @@ void add_inspect(CLI::App& app) {
   auto other = std::make_shared<std::optional<nlohmann::json>>();  // config.json of another family
   const auto read = [config, other](const std::string& folder) {
     const nlohmann::json settings = read_json(std::filesystem::path(folder) / "config.json");
-    if (settings.is_object() && settings.value("model_type", nlohmann::json("transformer")) != "transformer") *other = settings;
+    if (settings.is_object() && !is_classic(settings)) *other = settings;
     else *config = read_transformer_config(folder);
   };
   verb->add_option_function<std::string>("MODEL", read, "a model's folder; of a model of type transformer, flags change the settings");

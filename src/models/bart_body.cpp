@@ -80,15 +80,14 @@ void check_old_keys(Settings& s, const BartBody& body) {
 
 }  // namespace
 
-std::unique_ptr<Model> make_bart_body(Settings& s, const BartBody& body) {
+std::unique_ptr<Model> make_bart_body(Settings& s, const Family& family, const BartBody& body) {
   s.alias("hidden_size", "d_model"), s.alias("num_attention_heads", "encoder_attention_heads");
   s.alias("num_hidden_layers", "encoder_layers");
-  const std::string with_head(body.architecture), alone(body.base_architecture);
   const auto pad = s.maybe<std::int64_t>("pad_token_id", body.pad), start = s.maybe<std::int64_t>("decoder_start_token_id", body.start);
   EncoderDecoderConfig config{.encoder = side(s, body, "encoder", pad), .decoder = side(s, body, "decoder", pad)};
   const std::int64_t vocabulary = s.size("vocab_size", body.vocabulary);
   config.encoder.vocabulary = vocabulary;
-  const bool tied = s.get("tie_word_embeddings", true), base = s.architecture({with_head, alone}) == alone;
+  const bool tied = s.get("tie_word_embeddings", true), base = s.architecture(family.classes) == family.classes.back();
   const bool shared = !body.two_tables || s.get("share_encoder_decoder_embeddings", true);
   const std::int64_t output = shared ? vocabulary : s.maybe_size("decoder_vocab_size").value_or(vocabulary);
   if (!shared) config.decoder.vocabulary = output;

@@ -8,8 +8,7 @@ std::string architecture_of(const Model& model) {
   const nlohmann::json& config = model.config();
   if (const auto it = config.find("architectures"); it != config.end() && it->is_array() && !it->empty() && it->front().is_string())
     return it->front().get<std::string>();
-  const auto type = config.find("model_type");
-  return type != config.end() && type->is_string() ? type->get<std::string>() : "transformer";
+  return model_type_of(config);
 }
 
 std::string describe(Purpose purpose) {

@@ -84,7 +84,7 @@ class SwinModel final : public Model {
 };
 
 std::unique_ptr<Model> make_swin(Settings& s) {
-  const bool base = s.architecture({"SwinForImageClassification", "SwinModel"}) == "SwinModel";
+  const bool base = s.architecture(families::swin.classes) == families::swin.classes.back();
   s.alias("num_attention_heads", "num_heads");
   s.alias("num_hidden_layers", "num_layers");
   SwinConfig c;
@@ -129,6 +129,10 @@ std::unique_ptr<Model> make_swin(Settings& s) {
 
 }  // namespace
 
-const Family families::swin{.model_type = "swin", .make = make_swin, .lora_targets = {"q_proj", "v_proj"}};
+const Family families::swin{.model_type = "swin",
+                            .make = make_swin,
+                            .classes = {"SwinForImageClassification", "SwinModel"},
+                            .dropout = {.all = {"hidden_dropout_prob"}, .attention = {"attention_probs_dropout_prob"}},
+                            .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer

@@ -74,7 +74,7 @@ std::unique_ptr<Model> make_t5(Settings& s) {
   // Old files say of version 1.1 that it is not tied and mean that it does not scale; whether it is tied, their tensors tell.
   const bool tied = s.get("tie_word_embeddings", true), scaled = s.get("scale_decoder_outputs", tied);
   const std::int64_t vocabulary = s.size("vocab_size", 32128);
-  const bool base = s.architecture({"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model"}) == "T5Model";
+  const bool base = s.architecture(t5.classes) == t5.classes.back();
   EncoderDecoderConfig config{
       .encoder = {.stack = stack, .vocabulary = vocabulary, .embedding_deviation = 1.0F, .dropout = dropout, .final_dropout = dropout},
       .decoder = {.stack = stack, .dropout = dropout, .final_dropout = dropout},
@@ -90,8 +90,7 @@ std::unique_ptr<Model> make_t5(Settings& s) {
   EncoderDecoderOptions options{.start = s.maybe<std::int64_t>("decoder_start_token_id", 0),
                                 .pad = s.maybe<std::int64_t>("pad_token_id", 0),
                                 .base = base,
-                                .output_as_in_file = !scaled && !base,
-                                .dropout = {.all = "dropout_rate", .attention = "", .feed_forward = ""}};
+                                .output_as_in_file = !scaled && !base};
   options.load.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};  // of the oldest files
   if (base) options.load.ignored.push_back("lm_head.weight");
   options.names.push_back({.theirs = "shared", .ours = "encoder.embedding"});
@@ -103,6 +102,10 @@ std::unique_ptr<Model> make_t5(Settings& s) {
 
 }  // namespace
 
-const Family t5{.model_type = "t5", .make = make_t5, .lora_targets = {"q", "v"}};
+const Family t5{.model_type = "t5",
+                .make = make_t5,
+                .classes = {"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model"},
+                .dropout = {.all = {"dropout_rate"}},
+                .lora_targets = {"q", "v"}};
 
 }  // namespace transformer::families

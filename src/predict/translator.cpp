@@ -90,8 +90,8 @@ Translator Translator::load(Context& ctx, const std::filesystem::path& folder, c
   std::shared_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(model.get());
   if (seq2seq == nullptr)
-    fail(folder.string(), "a model of type {} does not translate: expected one with an encoder and a decoder",
-         model->config().at("model_type").dump());
+    fail(folder.string(), "a model of type \"{}\" does not translate: expected one with an encoder and a decoder",
+         model_type_of(model->config()));
   TokenizerPair tokenizers = translator_tokenizers(folder, languages);
   const SpecialTokens target = target_tokens(tokenizers, folder);
   return {std::shared_ptr<const EncoderDecoder>(model, &seq2seq->network), std::move(tokenizers), target};

@@ -161,9 +161,8 @@ ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageFin
   open_model(
       start.from, [&](const json& config) { return changed_image_model(config, start, dataset_->classes(), teacher); },
       [&](const Model& model) {
-    const json type = model.config().value("model_type", json());
-    if (type != "vit" && type != "deit" && type != "swin") return "does not classify images: expected a ViT, DeiT or Swin model";
-    return teacher && type != "deit" ? "cannot learn from a teacher: expected a DeiT model" : "";
+    if (model.purpose() != Purpose::image_labels) return "does not classify images: expected a ViT, DeiT or Swin model";
+    return teacher && !has_teacher_head(model.config()) ? "cannot learn from a teacher: expected a DeiT model" : "";
       },
       start.lora);
   const ImageProcessor processor = ImageProcessor::load(start.from);

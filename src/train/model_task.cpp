@@ -36,7 +36,7 @@ void ModelTask::open_model(const std::string& folder, const std::function<json(c
     json wanted = config;
     wanted.update(changed);
     const std::string reason = why_not(*make_model(wanted));  // no memory is taken for a model of another kind
-    if (!reason.empty()) fail("config.json", "a model of type {} {}", config.value("model_type", json("unknown")).dump(), reason);
+    if (!reason.empty()) fail("config.json", "a model of type \"{}\" {}", model_type_of(config), reason);
   } catch (const Error& e) {
     fail(folder, "{}", e.what());
   }

@@ -9,11 +9,6 @@
 
 namespace transformer {
 
-// The keys of config.json for a model's dropouts; "": it has no such setting.
-struct DropoutKeys {
-  std::string all = "dropout", attention = "attention_dropout", feed_forward = "activation_dropout";
-};
-
 // What a family says about itself beside the body.
 struct EncoderDecoderOptions {
   std::vector<NameRule> names = {};     // of all but the output projection,
@@ -26,7 +21,6 @@ struct EncoderDecoderOptions {
   bool output_as_in_file = false;          // tied or not: whatever the file has, since config.json does not tell (T5)
   bool wraps_labels = false;               // the decoder begins with the last of its labels that is not padding, not with `start` (mBART)
   bool saves_positions = false;            // sinusoids are in its files; where they are not, they are computed (Pegasus)
-  DropoutKeys dropout = {};
 };
 
 class EncoderDecoderModel : public Model {
@@ -46,7 +40,6 @@ class EncoderDecoderModel : public Model {
   LoadRules load_rules() const override { return options_.load; }
   void adapt(const Checkpoint& files) override;
 
-  const DropoutKeys& dropout_keys() const { return options_.dropout; }
   // For fresh weights, after initialize: tables of sinusoids that are saved, and the zero of a padding token that decoders begin with.
   void complete_fresh(Context& ctx);
 

@@ -95,13 +95,27 @@ class Model {
 // All parameters of a model, as of any module (nn/parameter.h).
 inline std::vector<NamedParameter> parameters(Model& model) { return model.parameters(); }
 
-// One row of the registry.
+// The keys of config.json for a family's dropouts; none where it has no such setting.
+struct DropoutKeys {
+  std::vector<std::string> all = {}, attention = {}, feed_forward = {};
+};
+
+// One row of the registry: what is to be known of a family beside its code.
 struct Family {
   std::string_view model_type;
   std::unique_ptr<Model> (*make)(Settings& settings);
+  std::vector<std::string> classes = {};       // of Hugging Face Transformers; the first one where config.json names none
+  DropoutKeys dropout = {};                    //
   std::vector<std::string> lora_targets = {};  // modules that an adapter is put on unless others are named: PEFT's choice
+
+  // Its class with this head, as in "ForMaskedLM"; "" when it has none.
+  std::string class_with(std::string_view head) const;
 };
 std::vector<std::string> family_names();
+std::string model_type_of(const nlohmann::json& config);                // "transformer" where config.json does not say it
+const Family* find_family(const nlohmann::json& config);                // that config.json is of; null: it is not known
+const Family& family_named(std::string_view model_type);                // Error lists those that are known
+nlohmann::json config_of(const Family& family, std::string_view head);  // how the config.json of a model with that head begins
 std::vector<std::string> usual_lora_targets(const Model& model);
 
 // A model of that config.json; shapes only, no memory is taken.

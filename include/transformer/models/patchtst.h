@@ -87,4 +87,6 @@ class PatchTSTModel final : public Model {
   PatchTST net_;
 };
 
+const Family& patchtst_family();
+
 }  // namespace transformer
