@@ -112,7 +112,8 @@ std::vector<std::int32_t> Translator::source_ids(const std::string& text, std::s
 }
 
 std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx, std::span<const std::string> texts,
-                                                                   const SearchOptions& options, TextReport* report) const {
+                                                                   const GenerationConfig& config, const SearchOptions& options,
+                                                                   TextReport* report) const {
   const std::int32_t language = tokenizers_.language_alone ? -1 : tokenizers_.language;
   const EncoderDecoderView view(*model_, source_eos_, target_, tokenizers_.target->size(), language);
   std::vector<std::vector<std::int32_t>> all(texts.size());
@@ -135,7 +136,7 @@ std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx,
     report->truncated += truncated;
     for (const auto& ids : sources) report->unknown += mostly_unknown(*tokenizers_.source, ids) ? 1 : 0;
   }
-  auto found = search(ctx, view, sources, options);
+  auto found = search(ctx, view, sources, config, options);
   std::vector<std::vector<Translation>> results(texts.size(), std::vector<Translation>(1));
   for (std::size_t i = 0; i < places.size(); ++i) {
     auto& translations = results[places[i]];
@@ -150,30 +151,32 @@ std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx,
   return results;
 }
 
-std::vector<std::string> Translator::translate(Context& ctx, std::span<const std::string> texts, const SearchOptions& options) const {
+std::vector<std::string> Translator::translate(Context& ctx, std::span<const std::string> texts, const GenerationConfig& config,
+                                               const SearchOptions& options) const {
   std::vector<std::string> out;
-  for (auto& translations : translate_n_best(ctx, texts, options)) out.push_back(std::move(translations.front().text));
+  for (auto& translations : translate_n_best(ctx, texts, config, options)) out.push_back(std::move(translations.front().text));
   return out;
 }
 
-std::string Translator::translate(Context& ctx, const std::string& text, const SearchOptions& options) const {
-  return translate(ctx, std::span<const std::string>(&text, 1), options).front();
+std::string Translator::translate(Context& ctx, const std::string& text, const GenerationConfig& config) const {
+  return translate(ctx, std::span<const std::string>(&text, 1), config).front();
 }
 
-TextReport Translator::translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options,
-                                       const LineOptions& lines, const std::function<bool()>& ready) const {
+TextReport Translator::translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const GenerationConfig& config,
+                                       const SearchOptions& options, const LineOptions& lines, const std::function<bool()>& ready) const {
   if (lines.chunk_lines < 1) wrong_setting("translate", "chunk_lines", "is {}: expected 1 or more", lines.chunk_lines);
   TextReport report;
   for (std::vector<std::string> chunk; read_chunk(next, ready, lines.chunk_lines, chunk);) {
     const std::int64_t first = report.texts;
-    const auto results = translate_n_best(ctx, chunk, options, &report);
+    const auto results = translate_n_best(ctx, chunk, config, options, &report);
     for (std::size_t i = 0; i < results.size(); ++i) {
       for (const Translation& t : results[i]) {
         std::string shown = t.text;
         std::replace_if(
             shown.begin(), shown.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');  // a line stays a line
-        if (options.n_best > 1) shown.insert(0, fmt::format("{} ||| ", first + static_cast<std::int64_t>(i)));
-        if (options.n_best > 1 || lines.scores) shown += fmt::format(" ||| {:.6g}", t.hypothesis.score);
+        const bool several = config.num_return_sequences > 1;
+        if (several) shown.insert(0, fmt::format("{} ||| ", first + static_cast<std::int64_t>(i)));
+        if (several || lines.scores) shown += fmt::format(" ||| {:.6g}", t.hypothesis.score);
         if (options.alignment) shown += alignment_of(t, tokenizers_);
         out << shown << '\n';
       }

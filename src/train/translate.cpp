@@ -346,7 +346,7 @@ Metrics TranslateTask::validate(Context& ctx) {
   }
   Metrics measured{{"loss", sum / count}, {"perplexity", std::exp(sum / count)}};
   if (config_.eval_bleu) {
-    const auto translated = translator().translate(ctx, validation_sources_, {.beam = config_.eval_beam});
+    const auto translated = translator().translate(ctx, validation_sources_, {.num_beams = config_.eval_beam});
     measured.emplace_back("bleu", corpus_bleu(translated, {&validation_references_, 1}, {.tokenizer = config_.eval_tokenize}).score);
   }
   return measured;

@@ -49,19 +49,23 @@ class Translator {
   static Translator load(Context& ctx, const std::filesystem::path& folder, const Languages& languages = {},
                          const std::filesystem::path& adapter = {});
 
-  std::string translate(Context& ctx, const std::string& text, const SearchOptions& options = {}) const;
-  std::vector<std::string> translate(Context& ctx, std::span<const std::string> texts, const SearchOptions& options = {}) const;
-  // The n_best translations of each text, best first, with all that is known about them. A text without tokens has one, empty.
+  std::string translate(Context& ctx, const std::string& text, const GenerationConfig& config = {.num_beams = 5}) const;
+  std::vector<std::string> translate(Context& ctx, std::span<const std::string> texts, const GenerationConfig& config = {.num_beams = 5},
+                                     const SearchOptions& options = {}) const;
+  // The num_return_sequences best translations of each text, best first, with all that is known about them. A text without tokens has one,
+  // empty.
   std::vector<std::vector<Translation>> translate_n_best(Context& ctx, std::span<const std::string> texts,
+                                                         const GenerationConfig& config = {.num_beams = 5},
                                                          const SearchOptions& options = {}, TextReport* report = nullptr) const;
 
   // Lines in, lines out, in order: one for each, an empty one for an empty one, whatever bytes they hold. Reads until next()
   // says false; at most chunk_lines at a time, and no more than are there when ready() says that the next one is not. With
-  // n_best > 1 the lines are "number ||| translation ||| score", n_best for each line in; otherwise the score stands behind " ||| "
+  // several sequences the lines are "number ||| translation ||| score", so many for each line in; otherwise the score stands behind " ||| "
   // when asked for. So does the alignment: "source tokens ||| target tokens ||| 0-0 1-2 …", pairs source-target of their numbers
   // from 0, for each target token the source token that it attends to most. Error when writing fails.
-  TextReport translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options = {},
-                             const LineOptions& lines = {}, const std::function<bool()>& ready = {}) const;
+  TextReport translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const GenerationConfig& config = {.num_beams = 5},
+                             const SearchOptions& options = {}, const LineOptions& lines = {},
+                             const std::function<bool()>& ready = {}) const;
 
   const EncoderDecoder& model() const { return *model_; }
   const TokenizerPair& tokenizers() const { return tokenizers_; }
