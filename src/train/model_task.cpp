@@ -9,10 +9,13 @@ namespace transformer {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+Tensor to_tensor(Context& ctx, const HostTensor& host) {
+  return std::visit([&]<class T>(const std::vector<T>& values) { return Tensor::from<T>(ctx, host.shape, values); }, host.values);
+}
+
 NamedTensors to_tensors(Context& ctx, const HostTensors& host) {
   NamedTensors out;
-  for (const auto& [name, tensor] : host)
-    std::visit([&]<class T>(const std::vector<T>& values) { out[name] = Tensor::from<T>(ctx, tensor.shape, values); }, tensor.values);
+  for (const auto& [name, tensor] : host) out[name] = to_tensor(ctx, tensor);
   return out;
 }
 

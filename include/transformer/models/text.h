@@ -61,6 +61,15 @@ struct TextInput {
   KVCache* cache = nullptr;  // the tokens go on after those in it
 };
 
+// Texts on the host, one behind the other without padding.
+struct PackedTexts {
+  std::vector<std::int64_t> ids = {}, lengths = {};  // all tokens, and how many of them each text has
+  std::vector<std::int64_t> types = {};              // of the tokens: which of two texts; empty: one
+
+  void add(auto&& text) { ids.insert(ids.end(), text.begin(), text.end()), lengths.push_back(std::ssize(text)); }
+  std::int64_t count() const { return std::ssize(lengths); }
+};
+
 struct TextEmbedder {
   TokenEmbedding tokens;
   std::optional<TokenEmbedding> positions, types;
@@ -102,6 +111,12 @@ class TextModel final : public Model {
   // The two steps of a language model, packed: for generation.
   Tensor hidden(Context& ctx, const TextInput& input, StackTrace* trace = nullptr) const;  // [tokens, d]
   Tensor logits(Context& ctx, const Tensor& hidden) const;                                 // [rows, vocabulary], or labels
+  // Packed texts as they go into the stack, and what heads say of them: the labels of each text, or of each token where tokens are
+  // labelled, [texts or tokens, labels]; the pooler's vectors [texts, d]. Error for a model without such a head.
+  TextInput input_of(Context& ctx, const PackedTexts& texts) const;
+  Tensor label_logits(Context& ctx, const PackedTexts& texts) const;
+  Tensor pooler_output(Context& ctx, const PackedTexts& texts) const;
+  bool has_pooler() const { return config_.task == TextTask::hidden && head_.pooler; }
   // A language model's mean loss, packed: targets [tokens] are what should be said at each place (a decoder: the next token), or
   // -100 for nothing. For training: unlike run(), which has Hugging Face's inputs, it lets the last token of a text have a target.
   Tensor loss(Context& ctx, const TextInput& input, const Tensor& targets) const;
@@ -113,7 +128,8 @@ class TextModel final : public Model {
   bool labels_at_padding(const NamedTensors& inputs, const Tensor& mask) const;
   Batch read(Context& ctx, const NamedTensors& inputs) const;
   Tensor transformed(Context& ctx, const Tensor& hidden) const;
-  Tensor pooled(Context& ctx, const Tensor& hidden, const Batch& batch) const;  // [sequences, d]
+  std::vector<std::int64_t> last_tokens(const std::vector<std::int64_t>& ids, const Sequences& sequences) const;  // their rows, if asked
+  Tensor pooled(Context& ctx, const Tensor& hidden, const Sequences& sequences, const std::vector<std::int64_t>& last) const;  // [texts, d]
   Tensor token_loss(Context& ctx, const Tensor& hidden, const Tensor& labels, const Batch& batch) const;
   Tensor language_loss(Context& ctx, const Tensor& hidden, const Tensor& targets) const;
 
