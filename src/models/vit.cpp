@@ -148,7 +148,7 @@ class VitModel final : public Model {
   std::string base_, prefix_;
 };
 
-std::unique_ptr<Model> make(Settings& s, const Family& family, bool distillation) {
+std::unique_ptr<Model> make_vit_or_deit(Settings& s, const Family& family, bool distillation) {
   const std::string architecture = s.architecture(family.classes);
   const bool base = architecture.ends_with("Model");
 
@@ -185,8 +185,8 @@ std::unique_ptr<Model> make(Settings& s, const Family& family, bool distillation
   return std::make_unique<VitModel>(c, problem_type(s), family.model_type, base);
 }
 
-std::unique_ptr<Model> make_vit(Settings& s) { return make(s, families::vit, false); }
-std::unique_ptr<Model> make_deit(Settings& s) { return make(s, families::deit, true); }
+std::unique_ptr<Model> make_vit(Settings& s) { return make_vit_or_deit(s, families::vit, false); }
+std::unique_ptr<Model> make_deit(Settings& s) { return make_vit_or_deit(s, families::deit, true); }
 
 }  // namespace
 
