@@ -91,7 +91,7 @@ double weight_bytes(Model& model, DType dtype) {
 }
 
 struct Speed {
-  double prefill = 0.0, decode = 0.0;  // tokens a second, the best of the rounds
+  double prefill = 0.0, decode = 0.0;  // tokens per second, the best of the rounds
 };
 
 Tensor tokens_of(Context& ctx, std::int64_t count) {

@@ -38,7 +38,7 @@ json cut(const std::vector<std::int32_t>& ids, const std::vector<std::int64_t>& 
   return sentences;
 }
 
-// Adds the seconds of `rounds` passes to times, one list a batch. The first pass only warms up.
+// Adds the seconds of `rounds` passes to times, one list per batch. The first pass only warms up.
 void measure(const TranslateOptions& options, const TranslateData& data, DType precision, std::vector<std::vector<double>>& times) {
   TranslateStep step(options, data, precision);
   double first = 0.0, last = 0.0;

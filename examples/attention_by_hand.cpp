@@ -45,6 +45,6 @@ int main() {
   // Heads: 512 dimensions are 8 heads of 64, each with an attention of its own, then put side by side again.
   const Tensor x = random_normal(ctx, {10, 512});
   const Tensor heads = permute(ctx, reshape(ctx, x, {10, 8, 64}), {1, 0, 2});
-  std::printf("10 tokens %s → split %s → one matrix a head %s → concat %s\n", x.shape().str().c_str(), "[10, 8, 64]",
+  std::printf("10 tokens %s → split %s → one matrix per head %s → concat %s\n", x.shape().str().c_str(), "[10, 8, 64]",
               heads.shape().str().c_str(), reshape(ctx, permute(ctx, heads, {1, 0, 2}), {10, 512}).shape().str().c_str());
 }

@@ -72,7 +72,7 @@ bool try_input(const Target& target, const std::string& input, Shared& shared) {
   try {
     target.run(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
   } catch (const std::exception& e) {
-    wrong = fmt::format("an exception that is no Error: {}", e.what());
+    wrong = fmt::format("an exception that is not an Error: {}", e.what());
   }
   const std::size_t most = most_bytes(), allowed = target.memory + target.memory_per_byte * input.size();
   if (wrong.empty() && most > allowed)

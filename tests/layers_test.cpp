@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "support/paths.h"
+#include "transformer/models/model.h"
 
 namespace {
 namespace fs = std::filesystem;
@@ -118,6 +119,42 @@ TEST(Layers, IncludesGoDownwards) {
     }
   }
   EXPECT_GT(files, 30) << "the scan has not seen the source tree at " << root;
+}
+
+// What a family is called, and how its classes are, is for its file to know. Tokenizers have habits of their own by the same names, and
+// layouts that users choose by name are lists of {layout, name}.
+std::vector<std::string> names_of_families(const std::string& text) {
+  static const std::string families = [] {
+    std::string all;
+    for (const std::string& name : transformer::family_names())
+      if (name != "transformer") all += (all.empty() ? "" : "|") + name;  // that is the command's name too
+    return all;
+  }();
+  static const std::regex named(fmt::format(R"re((::\w+, )?"({}|model_type|[A-Z]\w*[a-z0-9]For[A-Z]\w*)")re", families));
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    line = line.substr(0, line.find("//"));
+    for (std::sregex_iterator it(line.begin(), line.end(), named), end; it != end; ++it)
+      if (!(*it)[1].matched) found.push_back((*it)[2]);
+  }
+  return found;
+}
+
+TEST(Layers, ModelsAloneKnowTheNamesOfFamilies) {
+  const fs::path root = transformer::test::source_folder();
+  for (const char* tree : {"include/transformer", "src"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / tree)) {
+      const fs::path file = fs::relative(entry.path(), root);
+      const std::string room = entry.is_regular_file() ? room_of_file(file) : "models";
+      if (room == "models" || room == "tokenizers") continue;
+      std::ifstream in(entry.path(), std::ios::binary);
+      const std::string text{std::istreambuf_iterator<char>(in), {}};
+      for (const std::string& name : names_of_families(text)) ADD_FAILURE() << file << " knows \"" << name << "\"";
+    }
+  }
+  EXPECT_EQ(names_of_families("if (type == \"bert\") use(\"BertForMaskedLM\");\n").size(), 2u);
+  EXPECT_EQ(names_of_families("{Arch::bert, \"bert\"}  // \"gpt2\"\n\"ForMaskedLM\"\n").size(), 0u);
 }
 
 // The check is worth something only if it can fail.

@@ -1,30 +1,31 @@
 #pragma once
 // Everything a program needs to build, run and train a Transformer.
 
-#include "transformer/autograd/autograd.h"    // require_grad, backward, gradient
-#include "transformer/chat/chat_template.h"   // a conversation as a chat model reads it
-#include "transformer/core/context.h"         // Context: device, threads, random numbers, precision
-#include "transformer/core/fast_precision.h"  // fast_precision: bfloat16 or float32
-#include "transformer/core/tensor.h"          // Tensor
-#include "transformer/explain/picture.h"      // pictures of attention
-#include "transformer/explain/plot.h"         // pictures of series
-#include "transformer/explain/rollout.h"      // where in an image an answer comes from
-#include "transformer/generate/generate.h"    // generate: text that goes on from prompts, drawn or searched
-#include "transformer/io/npy.h"               // files for NumPy
-#include "transformer/io/toml.h"              // configuration files that people write
-#include "transformer/models/classic.h"       // a model's folder: load_transformer, save_transformer
-#include "transformer/models/lora.h"          // adapters: load_model(…, {.lora = …}), save_adapter, merge_lora
-#include "transformer/models/marian.h"        // the original's settings as a Marian model
-#include "transformer/models/model.h"         // a checkpoint of any family: load_model, save_model
-#include "transformer/models/patchtst.h"      // series: PatchTST
-#include "transformer/models/presets.h"       // sizes that have a name
-#include "transformer/models/seq2seq.h"       // encoder-decoders: T5, BART, Marian, the original
-#include "transformer/models/swin.h"          // images: Swin
-#include "transformer/models/text.h"          // text: BERT, GPT-2, LLaMA …
-#include "transformer/models/transformer.h"   // Transformer, Encoder
-#include "transformer/models/vit.h"           // images: ViT, DeiT
-#include "transformer/nn/stack.h"             // the layers, for models of your own
-#include "transformer/ops/activation.h"       // the ops
+#include "transformer/autograd/autograd.h"             // require_grad, backward, gradient
+#include "transformer/chat/chat_template.h"            // a conversation as a chat model reads it
+#include "transformer/core/context.h"                  // Context: device, threads, random numbers, precision
+#include "transformer/core/fast_precision.h"           // fast_precision: bfloat16 or float32
+#include "transformer/core/tensor.h"                   // Tensor
+#include "transformer/explain/picture.h"               // pictures of attention
+#include "transformer/explain/plot.h"                  // pictures of series
+#include "transformer/explain/rollout.h"               // where in an image an answer comes from
+#include "transformer/generate/generate.h"             // generate: text that goes on from prompts, drawn or searched
+#include "transformer/io/npy.h"                        // files for NumPy
+#include "transformer/io/toml.h"                       // configuration files that people write
+#include "transformer/models/classic.h"                // a model's folder: load_transformer, save_transformer
+#include "transformer/models/cost.h"                   // parameters by part, FLOPs
+#include "transformer/models/encoder_decoder_model.h"  // encoder-decoders: T5, BART, Marian, the original
+#include "transformer/models/lora.h"                   // adapters: load_model(…, {.lora = …}), save_adapter, merge_lora
+#include "transformer/models/marian.h"                 // the original's settings as a Marian model
+#include "transformer/models/model.h"                  // a checkpoint of any family: load_model, save_model
+#include "transformer/models/patchtst.h"               // series: PatchTST
+#include "transformer/models/presets.h"                // sizes that have a name
+#include "transformer/models/swin.h"                   // images: Swin
+#include "transformer/models/text.h"                   // text: BERT, GPT-2, LLaMA …
+#include "transformer/models/transformer.h"            // Transformer, Encoder
+#include "transformer/models/vit.h"                    // images: ViT, DeiT
+#include "transformer/nn/stack.h"                      // the layers, for models of your own
+#include "transformer/ops/activation.h"                // the ops
 #include "transformer/ops/attention.h"
 #include "transformer/ops/batch_norm.h"
 #include "transformer/ops/cross_entropy.h"

@@ -1,5 +1,5 @@
 #pragma once
-// What a device must be able to compute: one virtual function a kernel, grouped by op. Ops check shapes and
+// What a device must be able to compute: one virtual function per kernel, grouped by op. Ops check shapes and
 // allocate results; kernels trust them. Every kernel takes float32, bfloat16 and float16 tensors unless it
 // says otherwise, computes in float32, and follows row strides (Tensor::row_stride) on every operand that is
 // described as rows. A kernel a device does not have throws Error naming itself and the device.
@@ -18,7 +18,7 @@
 namespace transformer {
 
 enum class Unary : std::uint8_t { relu, gelu, gelu_tanh, silu, tanh, sigmoid, exp, log, sqrt, rsqrt, square, abs, neg, sin, cos };
-Unary unary_of(Activation activation);  // Error for none, which is no function to compute
+Unary unary_of(Activation activation);  // Error for none, which is not a function to compute
 enum class Binary : std::uint8_t { add, sub, mul, div, max, min };
 enum class Reduction : std::uint8_t { sum, mean, max };
 

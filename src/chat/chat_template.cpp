@@ -47,7 +47,7 @@ std::optional<std::string> template_of(const nlohmann::json& config, const std::
   for (const nlohmann::json& item : value) {
     if (!item.is_object() || !item.contains("name") || !item["name"].is_string() || !item.contains("template") ||
         !item["template"].is_string())
-      fail(where, "chat_template is a list with something that is no object of name and template");
+      fail(where, "chat_template is a list with an entry that is not an object with a name and a template");
     if (item["name"] == which) return item["template"].get<std::string>();
     known += (known.empty() ? "" : ", ") + item["name"].get<std::string>();
   }

@@ -41,7 +41,7 @@ struct ClassifyVerb {
     field("top_k", self.top_k, "labels given, the best first (0: all; none: 1, but of models that give several all over the threshold)");
     field("threshold", self.threshold, "the least probability of a label that is given (none: 0.5 for models that give several)");
     field("tags", self.tags, "of models that label words: a line for each word with its tag, instead of the names that they make up");
-    field("json", self.json, "a JSON object a line instead of label, tab, probability");
+    field("json", self.json, "a JSON object per line instead of label, tab, probability");
     field("chunk_lines", self.chunk_lines, "lines read before the first of them is written, if they are there");
   }
 };
@@ -152,7 +152,7 @@ void classify_pairs(Context& ctx, const Classifier& classifier, const Pairs& pai
   }
 }
 
-// A line a word, and an empty one after each text.
+// A line per word, and an empty one after each text.
 void classify_words(Context& ctx, const Classifier& classifier, const std::vector<std::string>& texts, const ClassifyOptions& options,
                     bool json) {
   const auto all = classifier.words(ctx, texts, options);

@@ -31,7 +31,7 @@ struct EmbedConfig {
     field("out", self.out, "a file for all of them: .safetensors (as 'embeddings') or .npy");
     field("pooling", self.pooling, "how the tokens' vectors become one (none: as the folder says, or the mean)");
     field("normalize", self.normalize, "vectors of length 1, also where the folder does not say so");
-    field("tsv", self.tsv, "numbers with tabs between them instead of a JSON object a line");
+    field("tsv", self.tsv, "numbers with tabs between them instead of a JSON object per line");
     field("chunk_lines", self.chunk_lines, "lines read before the first of them is written, if they are there");
   }
 };

@@ -10,6 +10,7 @@
 #include "cli/evaluate_series.h"
 #include "cli/evaluate_text.h"
 #include "cli/flags.h"
+#include "cli/search_flags.h"
 #include "cli/verbs.h"
 #include "io/shared/utf8.h"
 #include "transformer/io/lines.h"
@@ -29,9 +30,9 @@ struct EvaluateConfig {
 
   static void visit(auto& self, auto&& field) {
     field("adapter", self.adapter, adapter_help);
-    field("source", self.source, "with MODEL: the text that it shall translate, one sentence a line");
-    field("hypothesis", self.hypothesis, "without MODEL: translations, one a line; - is standard input");
-    field("reference", self.reference, "what they should be, one a line; several files are several right answers");
+    field("source", self.source, "with MODEL: the text to translate, one sentence per line");
+    field("hypothesis", self.hypothesis, "without MODEL: translations, one per line; - is standard input");
+    field("reference", self.reference, "what they should be, one per line; several files are several right answers");
     field("chrf", self.chrf, "chrF beside BLEU");
   }
 };
@@ -45,7 +46,7 @@ std::vector<std::string> read_all(const std::string& path) {
   return lines;
 }
 
-std::vector<std::string> translations(const EvaluateConfig& config, const Languages& languages, const SearchOptions& search,
+std::vector<std::string> translations(const EvaluateConfig& config, const Languages& languages, const SearchFlags& search,
                                       const ComputeConfig& compute) {
   if (config.model.empty()) {
     if (!config.source.empty()) throw CLI::ValidationError("--source is what a MODEL shall translate, but there is none");
@@ -54,11 +55,11 @@ std::vector<std::string> translations(const EvaluateConfig& config, const Langua
   if (config.source.empty()) throw CLI::RequiredError("--source");
   const std::vector<std::string> sources = read_all(config.source);
   Context ctx(compute.context());
-  return Translator::load(ctx, config.model, languages, config.adapter).translate(ctx, sources, search);
+  return Translator::load(ctx, config.model, languages, config.adapter).translate(ctx, sources, search.config(), search.options);
 }
 
 void evaluate(const EvaluateConfig& config, const Languages& languages, const BleuOptions& bleu, ChrfOptions chrf,
-              const SearchOptions& search, const ComputeConfig& compute) {
+              const SearchFlags& search, const ComputeConfig& compute) {
   if (config.reference.empty()) throw CLI::RequiredError("--reference");
   const std::vector<std::string> hypotheses = translations(config, languages, search, compute);
   const std::string origin = config.model.empty() ? (config.hypothesis == "-" ? "standard input" : config.hypothesis) : config.source;
@@ -87,7 +88,7 @@ void add_evaluate(CLI::App& app) {
   auto bleu = std::make_shared<BleuOptions>();
   auto chrf = std::make_shared<ChrfOptions>();
   auto languages = std::make_shared<Languages>();
-  auto search = std::make_shared<SearchOptions>();
+  auto search = std::make_shared<SearchFlags>();
   auto images = std::make_shared<EvaluateImages>();
   auto labels = std::make_shared<EvaluateLabels>();
   auto series = std::make_shared<EvaluateSeries>();

@@ -15,7 +15,7 @@ void evaluate_text(const std::string& folder, const std::string& adapter, const 
   const std::unique_ptr<Model> model = load_model(ctx, folder, {.adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(model.get());
   if (text == nullptr || text->text().task != TextTask::causal_lm)
-    fail(folder, "is no language model: expected a decoder such as GPT-2 or LLaMA");
+    fail(folder, "is not a language model: expected a decoder such as GPT-2 or LLaMA");
   const TextConfig& c = text->text();
   const std::int64_t most = c.positions > 0 ? c.positions - c.position_offset : c.max_positions;
   const std::int64_t context = settings.context > 0 ? settings.context : std::min<std::int64_t>(most, 1024);

@@ -29,6 +29,11 @@ class InputLines {
   // The next ones, up to `most` and no more than are there; false after the last.
   bool chunk(std::int64_t most, std::vector<std::string>& lines) { return read_chunk(next_, ready_, most, lines); }
 
+  // The same line by line, for what makes portions itself.
+  const LineSource& next() const { return next_; }
+  const std::function<bool()>& ready() const { return ready_; }
+  std::int64_t cut() const { return standard_input_.cut(); }  // lines of which only the beginning was kept
+
  private:
   LineStream standard_input_;
   LineSource next_;

@@ -1,4 +1,4 @@
-// The command `transformer`: one file a verb, no logic here. Exit codes: 0 done, 1 an error, 2 wrong usage.
+// The command `transformer`: one file per verb, no logic here. Exit codes: 0 done, 1 an error, 2 wrong usage.
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>

@@ -48,7 +48,7 @@ struct TrainImage {
     fmt::print(stderr, "images: {} for training, {} for validation, {} for the test; {} classes\n", task->training_images(),
                task->validation_images(), task->test_images(), task->classes().size());
     tell_left_out(task->sets());
-    fmt::print(stderr, "model: {}, {}{}\n", task->size(), task->model().config().at("model_type").get<std::string>(),
+    fmt::print(stderr, "model: {}, {}{}\n", task->size(), model_type_of(task->model().config()),
                start.from.empty() ? "" : ", from " + start.from);
     batches.say(settings.images.batch_size, *task);
     const TrainResult result = train(ctx, *task, training, start.lora);

@@ -60,8 +60,7 @@ struct TrainLm {
     LanguageTask task = this->task(ctx, from);
     say_what_was_read("training", task.training_report());
     say_what_was_read("validation", task.validation_report());
-    fmt::print(stderr, "model: {}, {}, vocabulary {}\n", task.model().config().value("model_type", ""), task.size(),
-               task.tokenizer().size());
+    fmt::print(stderr, "model: {}, {}, vocabulary {}\n", model_type_of(task.model().config()), task.size(), task.tokenizer().size());
     batches.say(data.batch_size, task);
     train(ctx, task, training, start.lora);
   }

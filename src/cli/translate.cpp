@@ -4,10 +4,10 @@
 #include "cli/compute.h"
 #include "cli/files.h"
 #include "cli/flags.h"
+#include "cli/input_lines.h"
+#include "cli/search_flags.h"
 #include "cli/verbs.h"
 #include "io/shared/blank.h"
-#include "io/shared/chunks.h"
-#include "io/shared/line_stream.h"
 #include "io/shared/output_file.h"
 #include "transformer/predict/translator.h"
 
@@ -29,20 +29,16 @@ struct TranslateVerb {
   }
 };
 
-void translate(const TranslateVerb& config, const Languages& languages, const SearchOptions& options, const LineOptions& lines,
+void translate(const TranslateVerb& config, const Languages& languages, const SearchFlags& search, const LineOptions& lines,
                const ComputeConfig& compute) {
   if (config.model.empty()) throw CLI::RequiredError("MODEL");
-  if (!config.text.empty() && !config.input.empty()) throw CLI::ValidationError("--text and --input exclude each other");
+  InputLines input(config.text, config.input);
   keep_apart({{"--input", config.text.empty() ? or_standard(config.input) : ""}}, {{"--output", or_standard(config.output)}});
+  const GenerationConfig generation = search.config();
   Context ctx(compute.context());
   const Translator translator = Translator::load(ctx, config.model, languages, config.adapter);
 
-  LineStream standard_input;
-  LineSource next = [&](std::string& line) { return standard_input.next(line); };
-  std::function<bool()> ready = [&] { return standard_input.ready(20); };  // milliseconds: a busy writer is waited for
-  if (!config.text.empty()) next = lines_of(config.text), ready = {};
-  else if (!config.input.empty() && config.input != "-") next = read_lines({config.input}), ready = {};
-
+  LineSource next = input.next();
   if (!config.prefix.empty())  // an empty line stays one
     next = [lines = next, prefix = config.prefix](std::string& line) {
       if (!lines(line)) return false;
@@ -51,9 +47,9 @@ void translate(const TranslateVerb& config, const Languages& languages, const Se
     };
 
   OutputFile out(config.output);
-  TranslationReport report = translator.translate_lines(ctx, next, out.stream(), options, lines, ready);
+  TextReport report = translator.translate_lines(ctx, next, out.stream(), generation, search.options, lines, input.ready());
   out.commit();
-  report.truncated += standard_input.cut();
+  report.truncated += input.cut();
   if (const std::string summary = report.summary(); !summary.empty()) fmt::print(stderr, "transformer: {}\n", summary);
 }
 
@@ -63,7 +59,7 @@ void add_translate(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("translate", "translate the lines of standard input with a trained model");
   auto config = std::make_shared<TranslateVerb>();
   auto languages = std::make_shared<Languages>();
-  auto options = std::make_shared<SearchOptions>();
+  auto options = std::make_shared<SearchFlags>();
   auto lines = std::make_shared<LineOptions>();
   auto compute = std::make_shared<ComputeConfig>();
   verb->add_option("MODEL", config->model, "a model's folder");

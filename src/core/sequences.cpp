@@ -26,7 +26,7 @@ Sequences Sequences::uniform(std::int64_t count, std::int64_t length) {
 
 Sequences Sequences::with_gaps(std::vector<std::int64_t> begins, std::vector<std::int64_t> lengths, std::int64_t total) {
   if (begins.size() != lengths.size())
-    fail("Sequences", "{} begins and {} lengths were given: expected as many", begins.size(), lengths.size());
+    fail("Sequences", "{} begins and {} lengths were given: expected equal counts", begins.size(), lengths.size());
   Data data;
   data.begins = std::move(begins), data.lengths = std::move(lengths), data.total = total;
   std::int64_t end = 0;

@@ -8,6 +8,7 @@
 #include "models/shared/purpose.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/core/error.h"
+#include "transformer/models/vit.h"
 
 namespace transformer {
 namespace {
@@ -74,21 +75,16 @@ std::vector<float> attention_rollout(const std::vector<Tensor>& attentions, std:
 }
 
 Rollout image_rollout(Context& ctx, const Model& model, const Tensor& pixel_values) {
-  const nlohmann::json type = model.config().value("model_type", nlohmann::json());
-  if (type != "vit" && type != "deit")
-    fail(where, "{} has no first token that looks at all patches: expected a ViT or DeiT model", architecture_of(model));
+  const Vit* vit = vit_of(model);
+  if (vit == nullptr) fail(where, "{} has no first token that looks at all patches: expected a ViT or DeiT model", architecture_of(model));
   const NoGradients no_gradients(ctx);
   const NamedTensors out = model.run(ctx, {{"pixel_values", pixel_values}}, {.attentions = true});
   std::vector<Tensor> attentions;
   for (std::size_t i = 0; out.contains(fmt::format("attentions.{}", i)); ++i) attentions.push_back(out.at(fmt::format("attentions.{}", i)));
   const std::vector<float> all = attention_rollout(attentions);
-  const std::int64_t extra = type == "deit" ? 2 : 1, tokens = attentions.front().dim(3);
-  auto side = [&](const char* key, std::int64_t fallback, std::size_t axis) {
-    const nlohmann::json value = model.config().value(key, nlohmann::json(fallback));
-    return value.is_array() ? value.at(axis).get<std::int64_t>() : value.get<std::int64_t>();
-  };
-  Rollout rollout{.rows = side("image_size", 224, 0) / side("patch_size", 16, 0),
-                  .columns = side("image_size", 224, 1) / side("patch_size", 16, 1)};
+  const VitConfig& c = vit->config;
+  const std::int64_t extra = c.distillation ? 2 : 1, tokens = attentions.front().dim(3);
+  Rollout rollout{.rows = c.height / c.patches.height, .columns = c.width / c.patches.width};
   rollout.values.assign(all.begin() + extra, all.begin() + tokens);
   return rollout;
 }

@@ -85,22 +85,22 @@ class CausalDecoder final : public StepDecoder {
 
 }  // namespace
 
-CausalModel::CausalModel(const TextModel& model, SpecialTokens special, std::int64_t vocabulary, bool slide)
+CausalView::CausalView(const TextModel& model, SpecialTokens special, std::int64_t vocabulary, bool slide)
     : model_(model), special_(special), vocabulary_(vocabulary > 0 ? vocabulary : model.text().vocabulary), slide_(slide) {
   if (model.text().task != TextTask::causal_lm)
-    fail("CausalModel", "the model has no causal language model head: it cannot go on from a text");
+    fail("CausalView", "the model has no causal language model head: it cannot go on from a text");
 }
 
-std::unique_ptr<StepDecoder> CausalModel::start(Context&, std::span<const std::span<const std::int32_t>> sources) const {
+std::unique_ptr<StepDecoder> CausalView::start(Context&, std::span<const std::span<const std::int32_t>> sources) const {
   const std::int64_t window = slide_ && places() < endless ? places() : 0;
   return std::make_unique<CausalDecoder>(model_, static_cast<std::int64_t>(sources.size()), vocabulary_, window);
 }
 
-std::int64_t CausalModel::places() const {
+std::int64_t CausalView::places() const {
   const TextConfig& c = model_.text();
   return c.positions > 0 ? c.positions - c.position_offset : endless;
 }
 
-std::int64_t CausalModel::max_tokens() const { return slide_ ? endless : places(); }
+std::int64_t CausalView::max_tokens() const { return slide_ ? endless : places(); }
 
 }  // namespace transformer

@@ -109,19 +109,19 @@ class TranslationDecoder final : public StepDecoder {
 
 }  // namespace
 
-TranslationModel::TranslationModel(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary,
-                                   std::int32_t language)
+EncoderDecoderView::EncoderDecoderView(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary,
+                                       std::int32_t language)
     : model_(model), source_eos_(source_eos), target_(target), vocabulary_(vocabulary > 0 ? vocabulary : model.target_vocabulary()),
       language_(language) {
   if (target.bos < 0 || target.eos < 0)
-    fail("TranslationModel", "the target needs a start and an end token, got ids {} and {}", target.bos, target.eos);
+    fail("EncoderDecoderView", "the target needs a start and an end token, got ids {} and {}", target.bos, target.eos);
 }
 
-std::vector<std::int32_t> TranslationModel::prompt(std::span<const std::int32_t>) const {
+std::vector<std::int32_t> EncoderDecoderView::prompt(std::span<const std::int32_t>) const {
   return language_ < 0 ? std::vector{target_.bos} : std::vector{target_.bos, language_};
 }
 
-std::unique_ptr<StepDecoder> TranslationModel::start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const {
+std::unique_ptr<StepDecoder> EncoderDecoderView::start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const {
   return std::make_unique<TranslationDecoder>(ctx, model_, sources, source_eos_, vocabulary_);
 }
 

@@ -159,7 +159,7 @@ void check(const GenerationConfig& c) {
   if (c.num_beams > 1 && !c.stop_strings.empty())
     wrong_setting("generate", "stop_strings", "are given with num_beams {}: set num_beams to 1", c.num_beams);
   if (c.num_beams > 1 && c.num_return_sequences > c.num_beams)
-    wrong_setting("generate", "num_return_sequences", "is {}: a beam of {} gives at most as many", c.num_return_sequences, c.num_beams);
+    wrong_setting("generate", "num_return_sequences", "is {}: a beam of {} gives at most that many", c.num_return_sequences, c.num_beams);
   if (c.num_beams == 1 && c.num_return_sequences > 1 && (!c.do_sample || c.temperature == 0.0))
     wrong_setting("generate", "num_return_sequences", "is {}: taking the best token gives one; set do_sample or num_beams",
                   c.num_return_sequences);

@@ -34,7 +34,7 @@ bool is_near(std::string_view a, std::string_view b, std::size_t edits) {
 }  // namespace
 
 std::string did_you_mean(std::string_view given, const std::vector<std::string>& known) {
-  constexpr std::size_t longest = 100;  // what is longer is no slip of the pen, and long to compare
+  constexpr std::size_t longest = 100;  // what is longer is not a slip of the pen, and long to compare
   const auto bare = [](std::string_view name) { return name.substr(std::min(name.size(), name.find_first_not_of('-'))); };
   const std::string* nearest = nullptr;
   for (std::size_t fewest = longest; const std::string& name : known) {
@@ -59,7 +59,7 @@ void wrong_type(std::string_view key, std::string_view expected, const nlohmann:
 void wrong_name(std::string_view key, std::string_view given, const std::vector<std::string>& known) {
   std::string all;
   for (const std::string& name : known) all += (all.empty() ? "" : ", ") + name;
-  fail("config", "key '{}': '{}' is none of {}{}", key, given, all, did_you_mean(given, known));
+  fail("config", "key '{}': '{}' is not one of {}{}", key, given, all, did_you_mean(given, known));
 }
 
 void unknown_key(std::string_view key, std::string_view inside, const std::vector<std::string>& known) {

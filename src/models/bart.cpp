@@ -7,16 +7,15 @@ namespace transformer::families {
 namespace {
 
 std::unique_ptr<Model> make_bart(Settings& s) {
-  return make_bart_body(s,
-                        {.architecture = "BartForConditionalGeneration",
-                         .base_architecture = "BartModel",
-                         .start = 2,
-                         .embedding_norm = true,
-                         .source_as_target = true});
+  return make_bart_body(s, bart, {.start = 2, .embedding_norm = true, .source_as_target = true});
 }
 
 }  // namespace
 
-const Family bart{.model_type = "bart", .make = make_bart, .lora_targets = {"q_proj", "v_proj"}};
+const Family bart{.model_type = "bart",
+                  .make = make_bart,
+                  .classes = {"BartForConditionalGeneration", "BartModel"},
+                  .dropout = bart_dropout(),
+                  .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 namespace transformer::families {
 namespace {
@@ -80,15 +80,14 @@ void check_old_keys(Settings& s, const BartBody& body) {
 
 }  // namespace
 
-std::unique_ptr<Model> make_bart_body(Settings& s, const BartBody& body) {
+std::unique_ptr<Model> make_bart_body(Settings& s, const Family& family, const BartBody& body) {
   s.alias("hidden_size", "d_model"), s.alias("num_attention_heads", "encoder_attention_heads");
   s.alias("num_hidden_layers", "encoder_layers");
-  const std::string with_head(body.architecture), alone(body.base_architecture);
   const auto pad = s.maybe<std::int64_t>("pad_token_id", body.pad), start = s.maybe<std::int64_t>("decoder_start_token_id", body.start);
   EncoderDecoderConfig config{.encoder = side(s, body, "encoder", pad), .decoder = side(s, body, "decoder", pad)};
   const std::int64_t vocabulary = s.size("vocab_size", body.vocabulary);
   config.encoder.vocabulary = vocabulary;
-  const bool tied = s.get("tie_word_embeddings", true), base = s.architecture({with_head, alone}) == alone;
+  const bool tied = s.get("tie_word_embeddings", true), base = s.architecture(family.classes) == family.classes.back();
   const bool shared = !body.two_tables || s.get("share_encoder_decoder_embeddings", true);
   const std::int64_t output = shared ? vocabulary : s.maybe_size("decoder_vocab_size").value_or(vocabulary);
   const bool one_table = shared && tied;  // what is not tied is not shared: three tables of their own
@@ -100,12 +99,12 @@ std::unique_ptr<Model> make_bart_body(Settings& s, const BartBody& body) {
   check_old_keys(s, body);
 
   const std::string prefix = base ? "" : "model.";
-  Seq2SeqOptions options{.start = start,
-                         .pad = pad,
-                         .base = base,
-                         .source_as_target = body.source_as_target,
-                         .wraps_labels = body.wraps_labels,
-                         .saves_positions = body.saves_positions};
+  EncoderDecoderOptions options{.start = start,
+                                .pad = pad,
+                                .base = base,
+                                .source_as_target = body.source_as_target,
+                                .wraps_labels = body.wraps_labels,
+                                .saves_positions = body.saves_positions};
   options.load.base = "model.";
   // Tables that are computed, as files of older versions have them.
   if (body.positions == BartPositions::sinusoids_of_tokens)
@@ -124,7 +123,7 @@ std::unique_ptr<Model> make_bart_body(Settings& s, const BartBody& body) {
   add_names(names, prefix, "encoder", false);
   add_names(names, prefix, "decoder", true);
   names.push_back({.theirs = "final_logits_bias", .ours = "logits_bias", .shape = Shape{1, output}});
-  return std::make_unique<Seq2SeqModel>(config, std::move(options));
+  return std::make_unique<EncoderDecoderModel>(config, std::move(options));
 }
 
 }  // namespace transformer::families

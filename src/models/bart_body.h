@@ -19,7 +19,6 @@ enum class BartPositions : std::uint8_t {
 
 // What a family says about itself; numbers are the defaults of its configuration class.
 struct BartBody {
-  std::string_view architecture, base_architecture;  // with its output projection, and without
   std::int64_t vocabulary = 50265;
   std::optional<std::int64_t> pad = 1, start = {};  // start: decoder_start_token_id
   std::string_view activation = "gelu";
@@ -37,6 +36,11 @@ struct BartBody {
   bool drops_layers = false;         // published files leave out layers in training; that is not done here
 };
 
-std::unique_ptr<Model> make_bart_body(Settings& s, const BartBody& body);
+// The classes of `family` are the one with its output projection, then the one without.
+std::unique_ptr<Model> make_bart_body(Settings& s, const Family& family, const BartBody& body);
+
+inline DropoutKeys bart_dropout() {
+  return {.all = {"dropout"}, .attention = {"attention_dropout"}, .feed_forward = {"activation_dropout"}};
+}
 
 }  // namespace transformer::families

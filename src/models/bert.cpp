@@ -6,7 +6,7 @@ namespace transformer::families {
 namespace {
 
 std::unique_ptr<Model> make_bert(Settings& s) {
-  TextFamily f = read_bert(s, "Bert", "bert.");
+  TextFamily f = read_bert(s, bert, "bert.", 30522, 0);
   TextConfig& c = f.config;
   if (f.is("Model")) {
     c.pooler = true;
@@ -39,6 +39,10 @@ std::unique_ptr<Model> make_bert(Settings& s) {
 
 }  // namespace
 
-const Family bert{.model_type = "bert", .make = make_bert, .lora_targets = {"query", "value"}};
+const Family bert{.model_type = "bert",
+                  .make = make_bert,
+                  .classes = {"BertModel", "BertForMaskedLM", "BertForSequenceClassification", "BertForTokenClassification"},
+                  .dropout = bert_dropout(),
+                  .lora_targets = {"query", "value"}};
 
 }  // namespace transformer::families

@@ -2,10 +2,8 @@
 
 namespace transformer {
 
-TextFamily read_bert(Settings& s, const std::string& name, std::string base) {
-  TextFamily f{.architecture = s.architecture(
-                   {name + "Model", name + "ForMaskedLM", name + "ForSequenceClassification", name + "ForTokenClassification"}),
-               .base = std::move(base)};
+TextFamily read_bert(Settings& s, const Family& family, std::string base, std::int64_t vocabulary, std::int64_t padding) {
+  TextFamily f{.architecture = s.architecture(family.classes), .base = std::move(base)};
   refuse_decoder(s);
   s.only("position_embedding_type", "absolute", "positions relative to the query are not supported");
   // Google's own settings, which Hugging Face does not read either.
@@ -21,8 +19,8 @@ TextFamily read_bert(Settings& s, const std::string& name, std::string base) {
              .feed_forward = feed_forward_of(s.activation("hidden_act", "gelu"), false),
              .dropout = s.get("hidden_dropout_prob", 0.1F),
              .attention_dropout = s.get("attention_probs_dropout_prob", 0.1F)};
-  c.vocabulary = s.size("vocab_size", name == "Bert" ? 30522 : 50265);
-  c.padding = s.maybe<std::int64_t>("pad_token_id", name == "Bert" ? 0 : 1).value_or(-1);
+  c.vocabulary = s.size("vocab_size", vocabulary);
+  c.padding = s.maybe<std::int64_t>("pad_token_id", padding).value_or(-1);
   c.positions = c.max_positions = s.size("max_position_embeddings", 512);
   c.types = s.size("type_vocab_size", 2);
   c.embedding_norm = true;

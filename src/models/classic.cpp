@@ -3,7 +3,7 @@
 #include "io/shared/json.h"
 #include "models/families.h"
 #include "transformer/io/config.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 namespace transformer {
 namespace {
@@ -96,6 +96,8 @@ TransformerConfig read_transformer_config(const std::filesystem::path& folder) {
   return config;
 }
 
+bool is_classic(const nlohmann::json& config) { return model_type_of(config) == model_type; }
+
 nlohmann::json classic_config(const TransformerConfig& config) {
   nlohmann::json settings = to_json(config);
   settings["model_type"] = model_type;
@@ -125,14 +127,14 @@ const Family classic{.model_type = model_type,
                        TransformerConfig::visit(config, [&](std::string_view name, auto& value, std::string_view) {
                          if (const nlohmann::json* given = s.find(name)) detail::read_value(*given, value, std::string(name));
                        });
-                       Seq2SeqOptions options{.names = transformer_rules,
-                                              .output_name = output_name,
-                                              .start = s.maybe<std::int64_t>("decoder_start_token_id"),
-                                              .pad = config.pad_id,
-                                              .dropout = {.feed_forward = "ffn_dropout"}};
+                       EncoderDecoderOptions options{.names = transformer_rules,
+                                                     .output_name = output_name,
+                                                     .start = s.maybe<std::int64_t>("decoder_start_token_id"),
+                                                     .pad = config.pad_id};
                        options.load.ignored.assign(computed.begin(), computed.end());
-                       return std::make_unique<Seq2SeqModel>(config.encoder_decoder(), std::move(options));
+                       return std::make_unique<EncoderDecoderModel>(config.encoder_decoder(), std::move(options));
                      },
+                     .dropout = {.all = {"dropout"}, .attention = {"attention_dropout"}, .feed_forward = {"ffn_dropout"}},
                      .lora_targets = {"q_linear", "v_linear"}};
 
 }  // namespace families

@@ -9,9 +9,7 @@ std::unique_ptr<Model> make_distilbert(Settings& s) {
   s.alias("hidden_size", "dim");
   s.alias("num_attention_heads", "n_heads");
   s.alias("num_hidden_layers", "n_layers");
-  TextFamily f{.architecture = s.architecture(
-                   {"DistilBertModel", "DistilBertForMaskedLM", "DistilBertForSequenceClassification", "DistilBertForTokenClassification"}),
-               .base = "distilbert."};
+  TextFamily f{.architecture = s.architecture(distilbert.classes), .base = "distilbert."};
   refuse_decoder(s);
   // Sinusoids are only what the table of positions begins with; it is in the checkpoint.
   s.neutral({"sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout", "tie_weights_", "tie_word_embeddings", "problem_type"});
@@ -79,6 +77,11 @@ std::unique_ptr<Model> make_distilbert(Settings& s) {
 
 }  // namespace
 
-const Family distilbert{.model_type = "distilbert", .make = make_distilbert, .lora_targets = {"q_lin", "v_lin"}};
+const Family distilbert{
+    .model_type = "distilbert",
+    .make = make_distilbert,
+    .classes = {"DistilBertModel", "DistilBertForMaskedLM", "DistilBertForSequenceClassification", "DistilBertForTokenClassification"},
+    .dropout = {.all = {"dropout"}, .attention = {"attention_dropout"}},
+    .lora_targets = {"q_lin", "v_lin"}};
 
 }  // namespace transformer::families

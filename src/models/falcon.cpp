@@ -8,9 +8,7 @@ namespace {
 
 std::unique_ptr<Model> make_falcon(Settings& s) {
   s.alias("n_embed", "hidden_size");
-  TextFamily f{.architecture = s.architecture(
-                   {"FalconForCausalLM", "FalconModel", "FalconForSequenceClassification", "FalconForTokenClassification"}),
-               .base = "transformer."};
+  TextFamily f{.architecture = s.architecture(falcon.classes), .base = "transformer."};
   refuse_decoder(s);
   s.only("apply_residual_connection_post_layernorm", false, "Hugging Face's Falcon does not have it either");
   const bool grouped = s.get("new_decoder_architecture", false), one_kv = s.get("multi_query", true),
@@ -68,6 +66,10 @@ std::unique_ptr<Model> make_falcon(Settings& s) {
 
 }  // namespace
 
-const Family falcon{.model_type = "falcon", .make = make_falcon, .lora_targets = {"query_key_value"}};
+const Family falcon{.model_type = "falcon",
+                    .make = make_falcon,
+                    .classes = {"FalconForCausalLM", "FalconModel", "FalconForSequenceClassification", "FalconForTokenClassification"},
+                    .dropout = {.all = {"hidden_dropout"}, .attention = {"attention_dropout"}},
+                    .lora_targets = {"query_key_value"}};
 
 }  // namespace transformer::families

@@ -10,9 +10,7 @@ std::unique_ptr<Model> make_gpt2(Settings& s) {
   s.alias("max_position_embeddings", "n_positions");
   s.alias("num_attention_heads", "n_head");
   s.alias("num_hidden_layers", "n_layer");
-  TextFamily f{
-      .architecture = s.architecture({"GPT2LMHeadModel", "GPT2Model", "GPT2ForSequenceClassification", "GPT2ForTokenClassification"}),
-      .base = "transformer."};
+  TextFamily f{.architecture = s.architecture(gpt2.classes), .base = "transformer."};
   refuse_decoder(s);
   // n_ctx is n_positions; the summary belongs to a head that is not here; reorder_and_upcast_attn is about float16.
   s.neutral({"n_ctx", "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout",
@@ -55,6 +53,10 @@ std::unique_ptr<Model> make_gpt2(Settings& s) {
 
 }  // namespace
 
-const Family gpt2{.model_type = "gpt2", .make = make_gpt2, .lora_targets = {"c_attn"}};
+const Family gpt2{.model_type = "gpt2",
+                  .make = make_gpt2,
+                  .classes = {"GPT2LMHeadModel", "GPT2Model", "GPT2ForSequenceClassification", "GPT2ForTokenClassification"},
+                  .dropout = {.all = {"resid_pdrop", "embd_pdrop"}, .attention = {"attn_pdrop"}},
+                  .lora_targets = {"c_attn"}};
 
 }  // namespace transformer::families

@@ -12,10 +12,8 @@ struct Defaults {
 };
 
 // All that the three have in common but the head.
-TextFamily read(Settings& s, const std::string& name, const Defaults& defaults) {
-  TextFamily f{.architecture = s.architecture(
-                   {name + "ForCausalLM", name + "Model", name + "ForSequenceClassification", name + "ForTokenClassification"}),
-               .base = "model."};
+TextFamily read(Settings& s, const Family& family, const Defaults& defaults) {
+  TextFamily f{.architecture = s.architecture(family.classes), .base = "model."};
   refuse_decoder(s);
   TextConfig& c = f.config;
   c.stack = {.d_model = s.size("hidden_size", 4096),
@@ -59,7 +57,7 @@ TextFamily read(Settings& s, const std::string& name, const Defaults& defaults) 
 }
 
 std::unique_ptr<Model> make_llama(Settings& s) {
-  TextFamily f = read(s, "Llama", {.vocabulary = 32000, .d_ff = 11008, .max_positions = 2048, .kv_heads = {}});
+  TextFamily f = read(s, llama, {.vocabulary = 32000, .d_ff = 11008, .max_positions = 2048, .kv_heads = {}});
   s.neutral({"pretraining_tp"});  // in how many slices the products are computed
   f.config.stack.qkv_bias = f.config.stack.out_bias = s.get("attention_bias", false);
   f.config.stack.ffn_bias = s.get("mlp_bias", false);
@@ -67,7 +65,7 @@ std::unique_ptr<Model> make_llama(Settings& s) {
 }
 
 std::unique_ptr<Model> make_mistral(Settings& s) {
-  TextFamily f = read(s, "Mistral", {.vocabulary = 32000, .d_ff = 14336, .max_positions = 4096 * 32, .kv_heads = 8});
+  TextFamily f = read(s, mistral, {.vocabulary = 32000, .d_ff = 14336, .max_positions = 4096 * 32, .kv_heads = 8});
   const auto window = s.maybe<std::int64_t>("sliding_window", 4096);
   if (window && *window < 1) s.refuse("sliding_window", "expected 1 or more, or null");
   f.config.stack.window = window.value_or(0);
@@ -75,7 +73,7 @@ std::unique_ptr<Model> make_mistral(Settings& s) {
 }
 
 std::unique_ptr<Model> make_qwen2(Settings& s) {
-  TextFamily f = read(s, "Qwen2", {.vocabulary = 151936, .d_ff = 22016, .max_positions = 32768, .kv_heads = 32});
+  TextFamily f = read(s, qwen2, {.vocabulary = 151936, .d_ff = 22016, .max_positions = 32768, .kv_heads = 32});
   s.only("use_mrope", false, "positions in several dimensions are not supported");
   StackConfig& c = f.config.stack;
   c.qkv_bias = true;
@@ -102,8 +100,20 @@ std::unique_ptr<Model> make_qwen2(Settings& s) {
 
 }  // namespace
 
-const Family llama{.model_type = "llama", .make = make_llama, .lora_targets = {"q_proj", "v_proj"}};
-const Family mistral{.model_type = "mistral", .make = make_mistral, .lora_targets = {"q_proj", "v_proj"}};
-const Family qwen2{.model_type = "qwen2", .make = make_qwen2, .lora_targets = {"q_proj", "v_proj"}};
+const Family llama{.model_type = "llama",
+                   .make = make_llama,
+                   .classes = {"LlamaForCausalLM", "LlamaModel", "LlamaForSequenceClassification", "LlamaForTokenClassification"},
+                   .dropout = {.attention = {"attention_dropout"}},
+                   .lora_targets = {"q_proj", "v_proj"}};
+const Family mistral{.model_type = "mistral",
+                     .make = make_mistral,
+                     .classes = {"MistralForCausalLM", "MistralModel", "MistralForSequenceClassification", "MistralForTokenClassification"},
+                     .dropout = {.attention = {"attention_dropout"}},
+                     .lora_targets = {"q_proj", "v_proj"}};
+const Family qwen2{.model_type = "qwen2",
+                   .make = make_qwen2,
+                   .classes = {"Qwen2ForCausalLM", "Qwen2Model", "Qwen2ForSequenceClassification", "Qwen2ForTokenClassification"},
+                   .dropout = {.attention = {"attention_dropout"}},
+                   .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

@@ -63,7 +63,7 @@ std::vector<Site> sites_of(Model& model) {
   std::map<std::pair<std::string, std::int64_t>, std::size_t> known;
   for (const Binding& b : model.bindings()) {
     const auto layer = layers.find(b.ours.name);
-    if (layer == layers.end() || b.reshaped) continue;  // a convolution's kernel is no matrix there
+    if (layer == layers.end() || b.reshaped) continue;  // a convolution's kernel is not a matrix there
     const auto [at, first] = known.emplace(std::pair{b.ours.name, b.row}, sites.size());
     if (first) sites.push_back({.ours = layer->second, .weight = b, .names = {}});
     sites[at->second].names.push_back(module_of(b.theirs));

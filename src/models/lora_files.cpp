@@ -27,7 +27,7 @@ json read_object(const fs::path& path) {
 }
 
 SafetensorsFile open_weights(const fs::path& folder) {
-  if (!is_file(folder / adapter_config_file)) fail(folder.string(), "is no adapter: there is no {}", adapter_config_file);
+  if (!is_file(folder / adapter_config_file)) fail(folder.string(), "is not an adapter: there is no {}", adapter_config_file);
   if (!is_file(folder / adapter_weights_file) && is_file(folder / "adapter_model.bin"))
     fail(folder.string(),
          "has adapter_model.bin but no {}: such a file can run any program when it is opened, and is not read. In Python, "
@@ -130,7 +130,7 @@ AdapterFiles::AdapterFiles(const fs::path& folder)
 
 ModelFolder model_folder(const fs::path& folder, const fs::path& adapter) {
   if (!adapter.empty() && !is_file(adapter / adapter_config_file))
-    fail(adapter.string(), "is no adapter: there is no {}", adapter_config_file);
+    fail(adapter.string(), "is not an adapter: there is no {}", adapter_config_file);
   if (!is_file(folder / adapter_config_file) || is_file(folder / "model.safetensors")) return {folder, adapter};
   if (!adapter.empty()) fail(folder.string(), "is an adapter itself: give the folder of its base, and one adapter");
   const fs::path path = folder / adapter_config_file;

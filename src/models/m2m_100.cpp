@@ -7,10 +7,8 @@ namespace transformer::families {
 namespace {
 
 std::unique_ptr<Model> make_m2m_100(Settings& s) {
-  return make_bart_body(s,
-                        {.architecture = "M2M100ForConditionalGeneration",
-                         .base_architecture = "M2M100Model",
-                         .vocabulary = 128112,
+  return make_bart_body(s, m2m_100,
+                        {.vocabulary = 128112,
                          .start = 2,
                          .activation = "relu",
                          .attention_dropout = 0.1F,
@@ -23,6 +21,10 @@ std::unique_ptr<Model> make_m2m_100(Settings& s) {
 
 }  // namespace
 
-const Family m2m_100{.model_type = "m2m_100", .make = make_m2m_100, .lora_targets = {"q_proj", "v_proj"}};
+const Family m2m_100{.model_type = "m2m_100",
+                     .make = make_m2m_100,
+                     .classes = {"M2M100ForConditionalGeneration", "M2M100Model"},
+                     .dropout = bart_dropout(),
+                     .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

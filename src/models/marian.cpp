@@ -23,10 +23,8 @@ namespace families {
 namespace {
 
 std::unique_ptr<Model> make_marian(Settings& s) {
-  return make_bart_body(s,
-                        {.architecture = "MarianMTModel",
-                         .base_architecture = "MarianModel",
-                         .vocabulary = 58101,
+  return make_bart_body(s, marian,
+                        {.vocabulary = 58101,
                          .pad = 58100,
                          .start = 58100,
                          .positions = BartPositions::sinusoids,
@@ -36,7 +34,11 @@ std::unique_ptr<Model> make_marian(Settings& s) {
 
 }  // namespace
 
-const Family marian{.model_type = "marian", .make = make_marian, .lora_targets = {"q_proj", "v_proj"}};
+const Family marian{.model_type = "marian",
+                    .make = make_marian,
+                    .classes = {"MarianMTModel", "MarianModel"},
+                    .dropout = bart_dropout(),
+                    .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace families
 

@@ -7,17 +7,15 @@ namespace transformer::families {
 namespace {
 
 std::unique_ptr<Model> make_mbart(Settings& s) {
-  return make_bart_body(s,
-                        {.architecture = "MBartForConditionalGeneration",
-                         .base_architecture = "MBartModel",
-                         .pre_norm = true,
-                         .embedding_norm = true,
-                         .source_as_target = true,
-                         .wraps_labels = true});
+  return make_bart_body(s, mbart, {.pre_norm = true, .embedding_norm = true, .source_as_target = true, .wraps_labels = true});
 }
 
 }  // namespace
 
-const Family mbart{.model_type = "mbart", .make = make_mbart, .lora_targets = {"q_proj", "v_proj"}};
+const Family mbart{.model_type = "mbart",
+                   .make = make_mbart,
+                   .classes = {"MBartForConditionalGeneration", "MBartModel"},
+                   .dropout = bart_dropout(),
+                   .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer::families

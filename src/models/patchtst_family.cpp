@@ -10,6 +10,16 @@
 
 namespace transformer {
 
+Purpose PatchTSTModel::purpose() const {
+  switch (series().head) {
+    case SeriesHead::none: return Purpose::series_vectors;
+    case SeriesHead::prediction: return Purpose::forecast;
+    case SeriesHead::regression:
+    case SeriesHead::classification: return Purpose::series_labels;
+  }
+  fail("PatchTST", "its head has no purpose");
+}
+
 NamedTensors PatchTSTModel::compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
   const PatchTSTConfig& c = net_.config;
   const char* wanted = c.head == SeriesHead::prediction ? "future_values" : "target_values";
@@ -148,7 +158,7 @@ bool first_of(Settings& s, std::string_view key, const std::string& first, const
 
 std::unique_ptr<Model> make_patchtst(Settings& s) {
   PatchTSTConfig c;
-  c.head = head_of(s.architecture({"PatchTSTForPrediction", "PatchTSTForRegression", "PatchTSTForClassification", "PatchTSTModel"}));
+  c.head = head_of(s.architecture(families::patchtst.classes));
   s.alias("hidden_size", "d_model");
   c.stack = {.d_model = s.size("d_model", 128),
              .heads = s.size("num_attention_heads", 4),
@@ -202,6 +212,13 @@ std::unique_ptr<Model> make_patchtst(Settings& s) {
 
 }  // namespace
 
-const Family families::patchtst{.model_type = "patchtst", .make = make_patchtst, .lora_targets = {"q_proj", "v_proj"}};
+const Family families::patchtst{
+    .model_type = "patchtst",
+    .make = make_patchtst,
+    .classes = {"PatchTSTForPrediction", "PatchTSTForRegression", "PatchTSTForClassification", "PatchTSTModel"},
+    .dropout = {.all = {"path_dropout", "ff_dropout", "positional_dropout"}, .attention = {"attention_dropout"}},
+    .lora_targets = {"q_proj", "v_proj"}};
+
+const Family& patchtst_family() { return families::patchtst; }
 
 }  // namespace transformer

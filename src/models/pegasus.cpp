@@ -25,10 +25,8 @@ namespace families {
 namespace {
 
 std::unique_ptr<Model> make_pegasus(Settings& s) {
-  return make_bart_body(s,
-                        {.architecture = "PegasusForConditionalGeneration",
-                         .base_architecture = "PegasusModel",
-                         .pad = 0,
+  return make_bart_body(s, pegasus,
+                        {.pad = 0,
                          .start = 0,
                          .positions = BartPositions::sinusoids,
                          .pre_norm = true,
@@ -38,7 +36,11 @@ std::unique_ptr<Model> make_pegasus(Settings& s) {
 
 }  // namespace
 
-const Family pegasus{.model_type = "pegasus", .make = make_pegasus, .lora_targets = {"q_proj", "v_proj"}};
+const Family pegasus{.model_type = "pegasus",
+                     .make = make_pegasus,
+                     .classes = {"PegasusForConditionalGeneration", "PegasusModel"},
+                     .dropout = bart_dropout(),
+                     .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace families
 

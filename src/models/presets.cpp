@@ -42,7 +42,7 @@ void apply_preset(std::string_view name, TransformerConfig& config) {
     return;
   }
   const std::vector<std::string> known = preset_names(config);
-  fail("preset", "'{}' is none of {}{}", name, fmt::join(known, ", "), did_you_mean(name, known));
+  fail("preset", "'{}' is not one of {}{}", name, fmt::join(known, ", "), did_you_mean(name, known));
 }
 
 }  // namespace transformer

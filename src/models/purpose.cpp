@@ -1,7 +1,6 @@
 #include "models/shared/purpose.h"
 
-#include "transformer/models/seq2seq.h"
-#include "transformer/models/text.h"
+#include "transformer/core/error.h"
 
 namespace transformer {
 
@@ -9,28 +8,24 @@ std::string architecture_of(const Model& model) {
   const nlohmann::json& config = model.config();
   if (const auto it = config.find("architectures"); it != config.end() && it->is_array() && !it->empty() && it->front().is_string())
     return it->front().get<std::string>();
-  const auto type = config.find("model_type");
-  return type != config.end() && type->is_string() ? type->get<std::string>() : "transformer";
+  return model_type_of(config);
 }
 
-std::string purpose_of(const Model& model) {
-  const std::string name = architecture_of(model);
-  if (const auto* text = dynamic_cast<const TextModel*>(&model)) {
-    switch (text->text().task) {
-      case TextTask::hidden: return "it gives vectors of text: see 'transformer embed'";
-      case TextTask::causal_lm: return "it goes on from a text: see 'transformer generate'";
-      case TextTask::masked_lm: return "it fills in masked words: see 'transformer run', or 'transformer embed' for its vectors";
-      case TextTask::sequence_labels: return "it classifies text: see 'transformer classify'";
-      case TextTask::token_labels: return "it classifies the tokens of a text: see 'transformer classify'";
-    }
+std::string describe(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::text_vectors: return "it gives vectors of text: see 'transformer embed'";
+    case Purpose::next_words: return "it goes on from a text: see 'transformer generate'";
+    case Purpose::masked_words: return "it fills in masked words: see 'transformer run', or 'transformer embed' for its vectors";
+    case Purpose::text_labels: return "it classifies text: see 'transformer classify'";
+    case Purpose::token_labels: return "it classifies the tokens of a text: see 'transformer classify'";
+    case Purpose::another_text: return "it turns a text into another: see 'transformer translate' and 'transformer generate'";
+    case Purpose::image_vectors: return "it gives vectors of images: see 'transformer run'";
+    case Purpose::image_labels: return "it classifies images: see 'transformer classify --image'";
+    case Purpose::forecast: return "it forecasts series of numbers: see 'transformer forecast'";
+    case Purpose::series_vectors: return "it gives vectors of series of numbers: see 'transformer run'";
+    case Purpose::series_labels: return "it classifies series of numbers: see 'transformer run'";
   }
-  if (dynamic_cast<const Seq2SeqModel*>(&model) != nullptr)
-    return name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("MTModel")
-        ? "it gives vectors of text: see 'transformer embed'"
-        : "it turns a text into another: see 'transformer translate' and 'transformer generate'";
-  if (name.starts_with("PatchTST") || name.starts_with("patchtst")) return "it reads series of numbers: see 'transformer run'";
-  return name.ends_with("Model") ? "it gives vectors of images: see 'transformer run'"
-                                 : "it classifies images: see 'transformer classify --image'";
+  fail("purpose", "{} is none", static_cast<int>(purpose));
 }
 
 }  // namespace transformer

@@ -6,7 +6,7 @@ namespace transformer::families {
 namespace {
 
 std::unique_ptr<Model> make_roberta(Settings& s) {
-  TextFamily f = read_bert(s, "Roberta", "roberta.");
+  TextFamily f = read_bert(s, roberta, "roberta.", 50265, 1);
   TextConfig& c = f.config;
   if (c.padding < 0) s.refuse("pad_token_id", "positions are counted from it");
   c.positions_skip_padding = true;
@@ -45,6 +45,10 @@ std::unique_ptr<Model> make_roberta(Settings& s) {
 
 }  // namespace
 
-const Family roberta{.model_type = "roberta", .make = make_roberta, .lora_targets = {"query", "value"}};
+const Family roberta{.model_type = "roberta",
+                     .make = make_roberta,
+                     .classes = {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification", "RobertaForTokenClassification"},
+                     .dropout = bert_dropout(),
+                     .lora_targets = {"query", "value"}};
 
 }  // namespace transformer::families

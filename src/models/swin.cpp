@@ -118,7 +118,7 @@ Tensor SwinStage::operator()(Context& ctx, Tensor x, Grid& grid, Tensor* weights
   if (smaller < window)
     fail("swin", "the grid of a stage is {} x {}, smaller than its windows of {} x {}: give larger images", grid.height, grid.width, window,
          window);
-  const std::int64_t shift = smaller == window ? 0 : window / 2;  // one window a row: there is nothing to join
+  const std::int64_t shift = smaller == window ? 0 : window / 2;  // one window per row: there is nothing to join
   const Windows straight = cut_windows(ctx, grid, window, 0);
   const Windows moved = shift > 0 && blocks.size() > 1 ? cut_windows(ctx, grid, window, shift) : straight;
   for (const SwinBlock& block : blocks) x = block(ctx, x, block.shifted ? moved : straight, &block == &blocks.back() ? weights : nullptr);

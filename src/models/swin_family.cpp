@@ -15,6 +15,8 @@ class SwinModel final : public Model {
  public:
   SwinModel(const SwinConfig& config, ProblemType problem) : swin_(config), problem_(problem), prefix_(config.labels > 0 ? "swin." : "") {}
 
+  Purpose purpose() const override { return swin_.classifier ? Purpose::image_labels : Purpose::image_vectors; }
+
   NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override {
     check_inputs(inputs, swin_.classifier ? std::vector<std::string>{"pixel_values", "labels"} : std::vector<std::string>{"pixel_values"});
     SwinTrace trace;
@@ -82,7 +84,7 @@ class SwinModel final : public Model {
 };
 
 std::unique_ptr<Model> make_swin(Settings& s) {
-  const bool base = s.architecture({"SwinForImageClassification", "SwinModel"}) == "SwinModel";
+  const bool base = s.architecture(families::swin.classes) == families::swin.classes.back();
   s.alias("num_attention_heads", "num_heads");
   s.alias("num_hidden_layers", "num_layers");
   SwinConfig c;
@@ -127,6 +129,10 @@ std::unique_ptr<Model> make_swin(Settings& s) {
 
 }  // namespace
 
-const Family families::swin{.model_type = "swin", .make = make_swin, .lora_targets = {"q_proj", "v_proj"}};
+const Family families::swin{.model_type = "swin",
+                            .make = make_swin,
+                            .classes = {"SwinForImageClassification", "SwinModel"},
+                            .dropout = {.all = {"hidden_dropout_prob"}, .attention = {"attention_probs_dropout_prob"}},
+                            .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "models/families.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 namespace transformer::families {
 namespace {
@@ -74,7 +74,7 @@ std::unique_ptr<Model> make_t5(Settings& s) {
   // Old files say of version 1.1 that it is not tied and mean that it does not scale; whether it is tied, their tensors tell.
   const bool tied = s.get("tie_word_embeddings", true), scaled = s.get("scale_decoder_outputs", tied);
   const std::int64_t vocabulary = s.size("vocab_size", 32128);
-  const bool base = s.architecture({"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model"}) == "T5Model";
+  const bool base = s.architecture(t5.classes) == t5.classes.back();
   EncoderDecoderConfig config{
       .encoder = {.stack = stack, .vocabulary = vocabulary, .embedding_deviation = 1.0F, .dropout = dropout, .final_dropout = dropout},
       .decoder = {.stack = stack, .dropout = dropout, .final_dropout = dropout},
@@ -87,22 +87,25 @@ std::unique_ptr<Model> make_t5(Settings& s) {
   s.only("is_encoder", false, "T5 is an encoder and a decoder");
   s.neutral({"n_positions", "initializer_factor", "classifier_dropout"});
 
-  Seq2SeqOptions options{.start = s.maybe<std::int64_t>("decoder_start_token_id", 0),
-                         .pad = s.maybe<std::int64_t>("pad_token_id", 0),
-                         .base = base,
-                         .output_as_in_file = !scaled && !base,
-                         .dropout = {.all = "dropout_rate", .attention = "", .feed_forward = ""}};
+  EncoderDecoderOptions options{.start = s.maybe<std::int64_t>("decoder_start_token_id", 0),
+                                .pad = s.maybe<std::int64_t>("pad_token_id", 0),
+                                .base = base,
+                                .output_as_in_file = !scaled && !base};
   options.load.ignored = {"decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};  // of the oldest files
   if (base) options.load.ignored.push_back("lm_head.weight");
   options.names.push_back({.theirs = "shared", .ours = "encoder.embedding"});
   const bool gated = is_gated(stack.feed_forward);
   add_layer(options.names, "encoder", false, gated);
   add_layer(options.names, "decoder", true, gated);
-  return std::make_unique<Seq2SeqModel>(config, std::move(options));
+  return std::make_unique<EncoderDecoderModel>(config, std::move(options));
 }
 
 }  // namespace
 
-const Family t5{.model_type = "t5", .make = make_t5, .lora_targets = {"q", "v"}};
+const Family t5{.model_type = "t5",
+                .make = make_t5,
+                .classes = {"T5ForConditionalGeneration", "T5WithLMHeadModel", "T5Model"},
+                .dropout = {.all = {"dropout_rate"}},
+                .lora_targets = {"q", "v"}};
 
 }  // namespace transformer::families

@@ -180,28 +180,64 @@ TextModel::Batch TextModel::read(Context& ctx, const NamedTensors& inputs) const
   }
   if (!positions.empty()) b.input.positions = narrow(ctx, positions);
 
-  if (!config_.last_token) return b;
-  // The last token is the last that is not padding, whatever the mask says; without it, the last of the sequence.
-  const std::vector<std::int64_t> packed = integers("input_ids", b.input.ids);
+  if (config_.last_token) b.last = last_tokens(integers("input_ids", b.input.ids), sequences);
+  return b;
+}
+
+// The last token is the last that is not padding, whatever the mask says; without such an id, the last of the sequence.
+std::vector<std::int64_t> TextModel::last_tokens(const std::vector<std::int64_t>& ids, const Sequences& sequences) const {
+  std::vector<std::int64_t> out;
   for (std::int64_t s = 0; s < sequences.count(); ++s) {
     std::int64_t last = sequences.begin(s) + sequences.length(s) - 1;
     if (config_.padding_id)
       for (std::int64_t i = last; i >= sequences.begin(s); --i)
-        if (packed[static_cast<std::size_t>(i)] != *config_.padding_id) {
+        if (ids[static_cast<std::size_t>(i)] != *config_.padding_id) {
           last = i;
           break;
         }
-    b.last.push_back(last);
+    out.push_back(last);
   }
-  return b;
+  return out;
 }
 
-Tensor TextModel::pooled(Context& ctx, const Tensor& hidden, const Batch& batch) const {
-  const Sequences& sequences = batch.packing.sequences;
+TextInput TextModel::input_of(Context& ctx, const PackedTexts& texts) const {
+  const Sequences sequences(texts.lengths);
+  const auto tensor = [&](const std::vector<std::int64_t>& values) { return Tensor::from<std::int64_t>(ctx, {sequences.total()}, values); };
+  TextInput in{.ids = tensor(texts.ids), .sequences = sequences};
+  if (!texts.types.empty()) in.types = tensor(texts.types);
+  if (config_.stack.causal && !config_.positions_skip_padding) return in;
+  std::vector<std::int64_t> positions;
+  for (std::int64_t s = 0; s < sequences.count(); ++s)
+    for (std::int64_t i = 0, seen = 0; i < sequences.length(s); ++i) {
+      const bool real = texts.ids[positions.size()] != config_.padding;  // RoBERTa counts these
+      const std::int64_t place = config_.positions_skip_padding ? (real ? ++seen : 0) - 1 : i;
+      positions.push_back(config_.position_offset + place);
+      in.longest = std::max(in.longest, positions.back() + 1);
+    }
+  in.positions = narrow(ctx, positions);
+  return in;
+}
+
+Tensor TextModel::label_logits(Context& ctx, const PackedTexts& texts) const {
+  if (config_.task != TextTask::token_labels && config_.task != TextTask::sequence_labels)
+    fail("TextModel", "this model has no head that gives labels");
+  const TextInput in = input_of(ctx, texts);
+  const Tensor h = hidden(ctx, in);
+  if (config_.task == TextTask::token_labels) return logits(ctx, h);
+  return logits(ctx, pooled(ctx, h, in.sequences, config_.last_token ? last_tokens(texts.ids, in.sequences) : std::vector<std::int64_t>()));
+}
+
+Tensor TextModel::pooler_output(Context& ctx, const PackedTexts& texts) const {
+  if (!has_pooler()) fail("TextModel", "this model has no pooler");
+  const TextInput in = input_of(ctx, texts);
+  return pooled(ctx, hidden(ctx, in), in.sequences, {});
+}
+
+Tensor TextModel::pooled(Context& ctx, const Tensor& hidden, const Sequences& sequences, const std::vector<std::int64_t>& last) const {
   std::vector<std::int64_t> rows;
   for (std::int64_t s = 0; s < sequences.count(); ++s) {
     if (sequences.length(s) == 0) fail("run", "text {} of the batch has no token", s);
-    rows.push_back(config_.last_token ? batch.last[static_cast<std::size_t>(s)] : sequences.begin(s));
+    rows.push_back(config_.last_token ? last[static_cast<std::size_t>(s)] : sequences.begin(s));
   }
   const Tensor x = embedding(ctx, Tensor::from<std::int64_t>(ctx, {sequences.count()}, rows), hidden, 1.0F, hidden.dtype());
   if (!head_.pooler) return x;
@@ -233,6 +269,17 @@ Tensor TextModel::loss(Context& ctx, const TextInput& in, const Tensor& targets)
   return language_loss(ctx, hidden(ctx, in), targets);
 }
 
+Purpose TextModel::purpose() const {
+  switch (config_.task) {
+    case TextTask::hidden: return Purpose::text_vectors;
+    case TextTask::causal_lm: return Purpose::next_words;
+    case TextTask::masked_lm: return Purpose::masked_words;
+    case TextTask::sequence_labels: return Purpose::text_labels;
+    case TextTask::token_labels: return Purpose::token_labels;
+  }
+  fail("text model", "its task has no purpose");
+}
+
 NamedTensors TextModel::compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
   const Batch batch = read(ctx, inputs);
   StackTrace trace;
@@ -243,9 +290,9 @@ NamedTensors TextModel::compute(Context& ctx, const NamedTensors& inputs, const 
   const auto labels = inputs.find("labels");
   if (config_.task == TextTask::hidden) {
     out["last_hidden_state"] = unpack(ctx, h, batch.packing);
-    if (head_.pooler) out["pooler_output"] = pooled(ctx, h, batch);
+    if (head_.pooler) out["pooler_output"] = pooled(ctx, h, batch.packing.sequences, batch.last);
   } else if (config_.task == TextTask::sequence_labels) {
-    const Tensor y = logits(ctx, pooled(ctx, h, batch));
+    const Tensor y = logits(ctx, pooled(ctx, h, batch.packing.sequences, batch.last));
     out["logits"] = y;
     if (labels != inputs.end()) out["loss"] = label_loss(ctx, y, labels->second, config_.problem);
   } else {

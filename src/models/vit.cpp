@@ -62,8 +62,12 @@ namespace {
 
 class VitModel final : public Model {
  public:
+  const Vit& network() const { return vit_; }
+
   VitModel(const VitConfig& config, ProblemType problem, std::string_view prefix, bool base_alone)
       : vit_(config), problem_(problem), base_(fmt::format("{}.", prefix)), prefix_(base_alone ? "" : base_) {}
+
+  Purpose purpose() const override { return vit_.classifier ? Purpose::image_labels : Purpose::image_vectors; }
 
   NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override {
     const bool labelled = vit_.classifier && !vit_.teacher_classifier;
@@ -144,12 +148,9 @@ class VitModel final : public Model {
   std::string base_, prefix_;
 };
 
-std::unique_ptr<Model> make_vit_or_deit(Settings& s, const std::string& prefix, const std::string& camel) {
-  const bool deit = prefix == "deit";
-  std::vector<std::string> known{camel + "ForImageClassification", camel + "Model"};
-  if (deit) known.push_back(camel + "ForImageClassificationWithTeacher");
-  const std::string architecture = s.architecture(known);
-  const bool base = architecture == known[1];
+std::unique_ptr<Model> make_vit_or_deit(Settings& s, const Family& family, bool distillation) {
+  const std::string architecture = s.architecture(family.classes);
+  const bool base = architecture.ends_with("Model");
 
   VitConfig c;
   c.stack = {.d_model = s.size("hidden_size", 768),
@@ -172,7 +173,7 @@ std::unique_ptr<Model> make_vit_or_deit(Settings& s, const std::string& prefix, 
   c.width = image.width;
   c.patches = {patch.height, patch.width};
   check_patches(s, c.channels, image, patch);
-  c.distillation = deit;
+  c.distillation = distillation;
   const std::string pooler_act = s.get("pooler_act", "tanh");
   c.pooler_tanh = pooler_act == "tanh";
   if (!c.pooler_tanh) c.pooler_activation = s.activation_named("pooler_act", pooler_act);
@@ -181,15 +182,28 @@ std::unique_ptr<Model> make_vit_or_deit(Settings& s, const std::string& prefix, 
   else c.labels = s.labels();
   c.teacher_head = architecture.ends_with("WithTeacher");
   s.neutral({"encoder_stride"});  // of a head for masked images
-  return std::make_unique<VitModel>(c, problem_type(s), prefix, base);
+  return std::make_unique<VitModel>(c, problem_type(s), family.model_type, base);
 }
 
-std::unique_ptr<Model> make_vit(Settings& s) { return make_vit_or_deit(s, "vit", "ViT"); }
-std::unique_ptr<Model> make_deit(Settings& s) { return make_vit_or_deit(s, "deit", "DeiT"); }
+std::unique_ptr<Model> make_vit(Settings& s) { return make_vit_or_deit(s, families::vit, false); }
+std::unique_ptr<Model> make_deit(Settings& s) { return make_vit_or_deit(s, families::deit, true); }
 
 }  // namespace
 
-const Family families::vit{.model_type = "vit", .make = make_vit, .lora_targets = {"q_proj", "v_proj"}};
-const Family families::deit{.model_type = "deit", .make = make_deit, .lora_targets = {"q_proj", "v_proj"}};
+const Vit* vit_of(const Model& model) {
+  const auto* vit = dynamic_cast<const VitModel*>(&model);
+  return vit != nullptr ? &vit->network() : nullptr;
+}
+
+const Family families::vit{.model_type = "vit",
+                           .make = make_vit,
+                           .classes = {"ViTForImageClassification", "ViTModel"},
+                           .dropout = {.all = {"hidden_dropout_prob"}, .attention = {"attention_probs_dropout_prob"}},
+                           .lora_targets = {"q_proj", "v_proj"}};
+const Family families::deit{.model_type = "deit",
+                            .make = make_deit,
+                            .classes = {"DeiTForImageClassification", "DeiTModel", "DeiTForImageClassificationWithTeacher"},
+                            .dropout = {.all = {"hidden_dropout_prob"}, .attention = {"attention_probs_dropout_prob"}},
+                            .lora_targets = {"q_proj", "v_proj"}};
 
 }  // namespace transformer

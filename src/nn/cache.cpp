@@ -63,7 +63,7 @@ void KVCache::make_room(Context& ctx, std::int64_t tokens) {
 
 void KVCache::begin(Context& ctx, const Sequences& tokens, std::int64_t layers) {
   if (tokens.count() != rows())
-    fail("KVCache", "{} sequences of tokens given to a cache of {} rows: expected as many", tokens.count(), rows());
+    fail("KVCache", "{} sequences of tokens given to a cache of {} rows: expected equal counts", tokens.count(), rows());
   if (layers_.empty()) layers_.resize(static_cast<std::size_t>(layers));
   if (layers != static_cast<std::int64_t>(layers_.size()))
     fail("KVCache", "a stack of {} layers uses a cache of {}: one cache belongs to one stack", layers, layers_.size());

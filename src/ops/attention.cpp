@@ -19,7 +19,7 @@ void check_options(Context& ctx, std::string_view op, const AttentionOptions& o)
   if (o.heads % kv_heads_of(o) != 0) fail(op, "{} heads cannot share {} key-value heads evenly", o.heads, o.kv_heads);
   if (o.window < 0) fail(op, "the window is {}: expected 0 (none) or more", o.window);
   if (o.queries.count() != o.keys.count())
-    fail(op, "{} sequences of queries and {} of keys were given: expected as many", o.queries.count(), o.keys.count());
+    fail(op, "{} sequences of queries and {} of keys were given: expected equal counts", o.queries.count(), o.keys.count());
   if (!o.queries.packed()) fail(op, "the sequences of the queries have gaps: expected them one after the other");
   const std::int64_t longest_q = o.queries.longest(), longest_k = o.keys.longest();
   if (o.bias.defined()) {

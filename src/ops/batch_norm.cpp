@@ -26,7 +26,7 @@ void check(Context& ctx, const Tensor& x, const BatchNormOptions& o) {
   if (!(o.eps >= 0.0F)) fail("batch_norm", "eps must be 0 or more, got {}", o.eps);
   if (!(o.momentum >= 0.0F && o.momentum <= 1.0F)) fail("batch_norm", "momentum must be in [0, 1], got {}", o.momentum);
   if (ctx.training() && x.rows() < 2)
-    fail("batch_norm", "x {} has {} rows: statistics of a batch need two or more; train with more samples a batch", x.shape(), x.rows());
+    fail("batch_norm", "x {} has {} rows: statistics of a batch need two or more; train with more samples per batch", x.shape(), x.rows());
 }
 
 // running ← (1 - momentum)·running + momentum·factor·value

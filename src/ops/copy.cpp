@@ -23,7 +23,7 @@ void copy_rows(Context& ctx, const Tensor& from, std::span<const std::int64_t> f
   if (from.dtype() != to.dtype() || from.cols() != to.cols())
     fail("copy_rows", "rows of {} {} do not fit into {} {}", from.shape(), from.dtype(), to.shape(), to.dtype());
   if (from_rows.size() != to_rows.size())
-    fail("copy_rows", "{} rows are read and {} written: expected as many", from_rows.size(), to_rows.size());
+    fail("copy_rows", "{} rows are read and {} written: expected equal counts", from_rows.size(), to_rows.size());
   for (const auto& [rows, tensor] : {std::pair{from_rows, &from}, std::pair{to_rows, &std::as_const(to)}})
     for (std::int64_t row : rows)
       if (row < 0 || row >= tensor->rows()) fail("copy_rows", "row {} asked of {}", row, tensor->shape());

@@ -9,7 +9,7 @@ namespace {
 
 std::int64_t count_patches(std::string_view op, std::int64_t size, std::int64_t patch, std::int64_t stride) {
   if (patch < 1 || stride < 0)
-    fail(op, "a patch of size {} and stride {} is none: sizes start at 1, strides at 0 (as large as the patch)", patch, stride);
+    fail(op, "a patch of size {} and stride {} cannot be: sizes start at 1, strides at 0 (as large as the patch)", patch, stride);
   if (size < patch) fail(op, "a patch of size {} does not fit into {}", patch, size);
   return (size - patch) / (stride == 0 ? patch : stride) + 1;
 }

@@ -43,21 +43,19 @@ Classifier Classifier::load(Context& ctx, const std::filesystem::path& folder, c
   Classifier c;
   c.model_ = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(c.model_.get());
-  const std::string purpose = purpose_of(*c.model_);
-  if (purpose.find("transformer classify") == std::string::npos)
-    fail(folder.string(), "{} does not classify; {}", architecture_of(*c.model_), purpose);
+  const Purpose purpose = c.model_->purpose();
+  if (purpose != Purpose::text_labels && purpose != Purpose::token_labels && purpose != Purpose::image_labels)
+    fail(folder.string(), "{} does not classify texts or images; {}", architecture_of(*c.model_), describe(purpose));
   const nlohmann::json& config = c.model_->config();
   const std::int64_t classes = text != nullptr ? text->text().labels : classes_of(config);
   c.names_ = label_names(config, classes);
-  if (text == nullptr) {
+  if (purpose == Purpose::image_labels) {
     c.kind_ = Kind::images;
     c.processor_ = ImageProcessor::load(folder);
     return c;
   }
-  c.kind_ = text->text().task == TextTask::token_labels ? Kind::tokens : Kind::texts;
+  c.kind_ = purpose == Purpose::token_labels ? Kind::tokens : Kind::texts;
   c.tokenizer_ = tokenizer_of(folder);
-  const std::int64_t padding = text->text().padding_id.value_or(text->text().padding);
-  c.padding_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(padding, 0, text->text().vocabulary - 1));
   // As Hugging Face's pipeline for text classification.
   if (c.kind_ == Kind::texts) {
     if (text->text().problem == ProblemType::regression) c.score_ = Score::value;
@@ -119,12 +117,10 @@ std::vector<std::vector<Label>> Classifier::pairs(Context& ctx, std::span<const 
 std::vector<std::vector<Label>> Classifier::label(Context& ctx, const std::vector<Encoding>& all, bool types,
                                                   const ClassifyOptions& options) const {
   const Inference inference(ctx);
+  const auto& text = dynamic_cast<const TextModel&>(*model_);
   std::vector<std::vector<Label>> out(all.size());
   for (const std::vector<std::size_t>& batch : text_batches(all, options.batch_tokens)) {
-    const PaddedTexts in = padded_texts(ctx, all, batch, padding_);
-    NamedTensors inputs{{"input_ids", in.ids}, {"attention_mask", in.mask}};
-    if (types) inputs.emplace("token_type_ids", in.types);
-    const Tensor logits = cast(ctx, model_->run(ctx, inputs).at("logits"), DType::float32);
+    const Tensor logits = cast(ctx, text.label_logits(ctx, packed_texts(all, batch, types)), DType::float32);
     const std::vector<float> values = logits.to_vector<float>();
     const auto classes = static_cast<std::size_t>(logits.cols());
     for (std::size_t row = 0; row < batch.size(); ++row) out[batch[row]] = best(std::span(values).subspan(row * classes, classes), options);
@@ -136,20 +132,18 @@ std::vector<std::vector<TokenLabels>> Classifier::tokens(Context& ctx, std::span
                                                          const ClassifyOptions& options) const {
   check(Kind::tokens);
   const Inference inference(ctx);
+  const auto& text = dynamic_cast<const TextModel&>(*model_);
   const std::vector<Encoding> all = TextReader(tokenizer_, longest_text(*model_)).read(ctx, texts, options.report);
   std::vector<std::vector<TokenLabels>> out(texts.size());
   for (const std::vector<std::size_t>& batch : text_batches(all, options.batch_tokens)) {
-    const PaddedTexts in = padded_texts(ctx, all, batch, padding_);
-    const Tensor logits = cast(ctx, model_->run(ctx, {{"input_ids", in.ids}, {"attention_mask", in.mask}}).at("logits"), DType::float32);
-    const std::vector<float> values = logits.to_vector<float>();  // [texts, longest, classes]
-    const auto classes = static_cast<std::size_t>(logits.cols()), longest = static_cast<std::size_t>(in.ids.dim(1));
-    for (std::size_t row = 0; row < batch.size(); ++row) {
-      const Encoding& e = all[batch[row]];
-      for (std::size_t i = 0; i < e.size(); ++i) {
-        if (e.added[i] != 0) continue;
-        const auto scores = std::span(values).subspan((row * longest + i) * classes, classes);
-        out[batch[row]].push_back({e.tokens[i], e.places[i], best(scores, options)});
-      }
+    const Tensor logits = cast(ctx, text.label_logits(ctx, packed_texts(all, batch)), DType::float32);
+    const std::vector<float> values = logits.to_vector<float>();  // [tokens, classes]
+    const auto classes = static_cast<std::size_t>(logits.cols());
+    std::size_t at = 0;
+    for (const std::size_t chosen : batch) {
+      const Encoding& e = all[chosen];
+      for (std::size_t i = 0; i < e.size(); ++i, at += classes)
+        if (e.added[i] == 0) out[chosen].push_back({e.tokens[i], e.places[i], best(std::span(values).subspan(at, classes), options)});
     }
   }
   return out;

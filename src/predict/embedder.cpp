@@ -9,7 +9,7 @@
 #include "predict/sentence_modules.h"
 #include "predict/shared/text_reader.h"
 #include "transformer/core/error.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 #include "transformer/models/text.h"
 #include "transformer/ops/shape.h"
 
@@ -19,9 +19,9 @@ Embedder Embedder::load(Context& ctx, const std::filesystem::path& folder, const
   Embedder e;
   e.model_ = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
   const auto* text = dynamic_cast<const TextModel*>(e.model_.get());
-  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(e.model_.get());
+  const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(e.model_.get());
   if (text == nullptr && seq2seq == nullptr)
-    fail(folder.string(), "{} does not read text; {}", architecture_of(*e.model_), purpose_of(*e.model_));
+    fail(folder.string(), "{} does not read text; {}", architecture_of(*e.model_), describe(e.model_->purpose()));
   e.size_ = text != nullptr ? text->text().stack.d_model : seq2seq->network.encoder.stack.config.d_model;
   e.tokenizer_ = tokenizer_of(folder);
   if (seq2seq != nullptr && e.tokenizer_->kind() != "huggingface") e.end_ = e.tokenizer_->eos();
@@ -33,29 +33,20 @@ Embedder Embedder::load(Context& ctx, const std::filesystem::path& folder, const
   return e;
 }
 
-Tensor Embedder::hidden(Context& ctx, const std::vector<std::int64_t>& ids, const Sequences& sequences) const {
-  const Tensor packed = Tensor::from<std::int64_t>(ctx, {sequences.total()}, ids);
+Tensor Embedder::hidden(Context& ctx, const PackedTexts& texts) const {
   const auto* text = dynamic_cast<const TextModel*>(model_.get());
-  if (text == nullptr) return cast(ctx, dynamic_cast<const Seq2SeqModel&>(*model_).network.encoder(ctx, packed, sequences), DType::float32);
-  TextInput input{.ids = packed, .sequences = sequences};
-  if (const TextConfig& c = text->text(); c.positions_skip_padding) {  // RoBERTa counts what is not padding
-    std::vector<std::int32_t> places;
-    for (std::int64_t s = 0; s < sequences.count(); ++s)
-      for (std::int64_t i = 0, seen = 0; i < sequences.length(s); ++i) {
-        const bool real = ids[static_cast<std::size_t>(sequences.begin(s) + i)] != c.padding;
-        places.push_back(static_cast<std::int32_t>(c.position_offset - 1 + (real ? ++seen : 0)));
-      }
-    input.positions = Tensor::from<std::int32_t>(ctx, {sequences.total()}, places);
-    input.longest = sequences.longest() + c.position_offset;
+  if (text == nullptr) {
+    const Sequences sequences(texts.lengths);
+    const Tensor ids = Tensor::from<std::int64_t>(ctx, {sequences.total()}, texts.ids);
+    return cast(ctx, dynamic_cast<const EncoderDecoderModel&>(*model_).network.encoder(ctx, ids, sequences), DType::float32);
   }
-  return cast(ctx, text->hidden(ctx, input), DType::float32);
+  return cast(ctx, text->hidden(ctx, text->input_of(ctx, texts)), DType::float32);
 }
 
-Tensor Embedder::pooled(Context& ctx, const Tensor& ids, const Tensor& mask) const {
-  const NamedTensors out = model_->run(ctx, {{"input_ids", ids}, {"attention_mask", mask}});
-  const auto found = out.find("pooler_output");
-  if (found == out.end()) fail("embed", "{} has no pooler: choose mean or cls", architecture_of(*model_));
-  return cast(ctx, found->second, DType::float32);
+Tensor Embedder::pooled(Context& ctx, const PackedTexts& texts) const {
+  const auto* text = dynamic_cast<const TextModel*>(model_.get());
+  if (text == nullptr || !text->has_pooler()) fail("embed", "{} has no pooler: choose mean or cls", architecture_of(*model_));
+  return cast(ctx, text->pooler_output(ctx, texts), DType::float32);
 }
 
 Tensor Embedder::embed(Context& ctx, std::span<const std::string> texts, const EmbedOptions& options) const {
@@ -63,21 +54,19 @@ Tensor Embedder::embed(Context& ctx, std::span<const std::string> texts, const E
   const std::vector<Encoding> all = TextReader(tokenizer_, longest_).read(ctx, texts, options.report);
   std::vector<float> vectors(texts.size() * static_cast<std::size_t>(size_), 0.0F);
   for (const std::vector<std::size_t>& batch : text_batches(all, options.batch_tokens)) {
-    std::vector<std::int64_t> ids, lengths;
-    for (std::size_t i : batch) {
-      ids.insert(ids.end(), all[i].ids.begin(), all[i].ids.end());
-      if (end_ >= 0) ids.push_back(end_);
-      lengths.push_back(static_cast<std::int64_t>(all[i].size()) + (end_ >= 0 ? 1 : 0));
-    }
-    const Sequences sequences(lengths);
+    PackedTexts packed = packed_texts(all, batch);
     const bool pooler = options.pooling == Pooling::pooler;
-    Tensor x;
-    if (pooler) {
-      const PaddedTexts in = padded_texts(ctx, all, batch, 0);
-      x = pooled(ctx, in.ids, in.mask);
-    } else {
-      x = hidden(ctx, ids, sequences);
+    if (end_ >= 0) {  // behind each text
+      PackedTexts ended;
+      for (const std::size_t i : batch) {
+        std::vector<std::int32_t> ids = all[i].ids;
+        ids.push_back(end_);
+        ended.add(ids);
+      }
+      packed = std::move(ended);
     }
+    const Sequences sequences(packed.lengths);
+    const Tensor x = pooler ? pooled(ctx, packed) : hidden(ctx, packed);
     const std::vector<float> values = x.to_vector<float>();
     for (std::size_t row = 0; row < batch.size(); ++row) {
       const auto text = static_cast<std::int64_t>(row);

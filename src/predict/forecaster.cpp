@@ -82,7 +82,7 @@ SeriesNotes SeriesNotes::load(const fs::path& folder) {
     notes.date_column = from.value("date_column", "");  // older files have none
     for (const auto& target : from.at("targets").get<std::vector<std::string>>()) {
       const auto found = std::find(notes.channels.begin(), notes.channels.end(), target);
-      if (found == notes.channels.end()) fail(path.string(), "the target '{}' is none of the channels", target);
+      if (found == notes.channels.end()) fail(path.string(), "the target '{}' is not one of the channels", target);
       notes.targets.push_back(found - notes.channels.begin());
     }
   } catch (const json::exception& e) {
@@ -125,7 +125,7 @@ ForecastErrors measure_last_value(const SeriesWindows& windows, const RowRange& 
 std::string why_not_forecaster(const Model& model) {
   const auto* series = dynamic_cast<const PatchTSTModel*>(&model);
   if (series == nullptr) return "does not forecast: expected a PatchTST model with a prediction head";
-  return series->series().head == SeriesHead::prediction ? "" : "has no prediction head: its architecture must be PatchTSTForPrediction";
+  return series->series().head == SeriesHead::prediction ? "" : "has no prediction head: it must be a PatchTST model for prediction";
 }
 
 Forecaster Forecaster::load(Context& ctx, const fs::path& folder, const fs::path& adapter) {
@@ -133,7 +133,7 @@ Forecaster Forecaster::load(Context& ctx, const fs::path& folder, const fs::path
   out.folder_ = folder.string();
   const json config = model_folder(folder, adapter).config();
   if (const std::string why_not = why_not_forecaster(*make_model(config)); !why_not.empty())
-    fail(out.folder_, "a model of type {} {}", config.value("model_type", json("unknown")).dump(), why_not);
+    fail(out.folder_, "a model of type \"{}\" {}", model_type_of(config), why_not);
   out.model_ = std::dynamic_pointer_cast<const PatchTSTModel>(std::shared_ptr<Model>(load_model(ctx, folder, {.adapter = adapter})));
   const fs::path notes = !adapter.empty() && fs::exists(adapter / notes_file) ? adapter : folder;  // of the data it was trained on last
   if (!fs::exists(notes / notes_file)) return out;

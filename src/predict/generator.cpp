@@ -6,7 +6,7 @@
 #include "models/shared/purpose.h"
 #include "predict/shared/text_reader.h"
 #include "transformer/core/error.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 namespace transformer {
 namespace {
@@ -82,10 +82,9 @@ Generator Generator::load(Context& ctx, const std::filesystem::path& folder, con
   const std::shared_ptr<const Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = options.adapter});
   g.weights_ = model;
   const auto* text = dynamic_cast<const TextModel*>(model.get());
-  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
-  const bool generates = text != nullptr ? text->text().task == TextTask::causal_lm
-                                         : seq2seq != nullptr && purpose_of(*model).find("generate") != std::string::npos;
-  if (!generates) fail(folder.string(), "{} does not generate text; {}", architecture_of(*model), purpose_of(*model));
+  const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(model.get());
+  if (const Purpose purpose = model->purpose(); purpose != Purpose::next_words && purpose != Purpose::another_text)
+    fail(folder.string(), "{} does not generate text; {}", architecture_of(*model), describe(purpose));
 
   g.encoder_ = seq2seq != nullptr;
   g.config_ = load_generation_config(folder);
@@ -102,10 +101,10 @@ Generator Generator::load(Context& ctx, const std::filesystem::path& folder, con
   const std::int64_t vocabulary = text != nullptr ? text->text().vocabulary : seq2seq->network.target_vocabulary();
   const std::int64_t possible = target != nullptr ? std::min(target->size(), vocabulary) : vocabulary;
   if (text != nullptr) {
-    g.view_ = std::make_shared<CausalModel>(*text, special, possible, options.slide);
+    g.view_ = std::make_shared<CausalView>(*text, special, possible, options.slide);
   } else {
     g.frames_ = g.tokenizers_.source == nullptr || g.tokenizers_.source->kind() == "huggingface";
-    g.view_ = std::make_shared<TranslationModel>(seq2seq->network, g.frames_ ? -1 : g.tokenizers_.source->eos(), special, possible);
+    g.view_ = std::make_shared<EncoderDecoderView>(seq2seq->network, g.frames_ ? -1 : g.tokenizers_.source->eos(), special, possible);
   }
   return g;
 }

@@ -9,7 +9,7 @@
 #include "io/shared/utf8.h"
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 #include "transformer/models/text.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
@@ -108,20 +108,13 @@ std::vector<std::vector<std::size_t>> text_batches(const std::vector<Encoding>& 
   return batches_by_length(ids, batch_tokens);
 }
 
-PaddedTexts padded_texts(Context& ctx, const std::vector<Encoding>& all, const std::vector<std::size_t>& chosen, std::int32_t padding) {
-  std::size_t longest = 0;
-  for (std::size_t i : chosen) longest = std::max(longest, all[i].size());
-  std::vector<std::int64_t> ids(chosen.size() * longest, padding), mask(ids.size(), 0), types(ids.size(), 0);
-  for (std::size_t row = 0; row < chosen.size(); ++row) {
-    const Encoding& from = all[chosen[row]];
-    const auto at = static_cast<std::ptrdiff_t>(row * longest);
-    std::copy(from.ids.begin(), from.ids.end(), ids.begin() + at);
-    std::copy(from.type_ids.begin(), from.type_ids.end(), types.begin() + at);
-    std::fill_n(mask.begin() + at, from.size(), 1);
+PackedTexts packed_texts(const std::vector<Encoding>& texts, const std::vector<std::size_t>& chosen, bool types) {
+  PackedTexts out;
+  for (const std::size_t i : chosen) {
+    out.add(texts[i].ids);
+    if (types) out.types.insert(out.types.end(), texts[i].type_ids.begin(), texts[i].type_ids.end());
   }
-  const Shape shape{static_cast<std::int64_t>(chosen.size()), static_cast<std::int64_t>(longest)};
-  const auto tensor = [&](const std::vector<std::int64_t>& values) { return Tensor::from<std::int64_t>(ctx, shape, values); };
-  return {tensor(ids), tensor(mask), tensor(types)};
+  return out;
 }
 
 TokenizerPtr tokenizer_of(const std::filesystem::path& folder) {
@@ -137,7 +130,7 @@ std::int64_t longest_text(const Model& model) {
     const TextConfig& c = text->text();
     return c.positions > 0 ? c.positions - c.position_offset : 0;
   }
-  if (const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(&model)) return seq2seq->network.encoder.max_length();
+  if (const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(&model)) return seq2seq->network.encoder.max_length();
   return 0;
 }
 

@@ -6,18 +6,17 @@
 #include <atomic>
 #include <ostream>
 
+#include "io/shared/chunks.h"
 #include "io/shared/utf8.h"
 #include "transformer/core/parallel.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
-#include "transformer/models/seq2seq.h"
-#include "transformer/predict/text_report.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 namespace transformer {
 namespace {
 
 constexpr std::size_t longest_sentence = std::size_t{1} << 20;  // bytes of a sentence that are looked at
-constexpr std::size_t largest_chunk = std::size_t{16} << 20;    // bytes read before they are translated
 
 // The first `bytes` of a text, or a few less so that no character is cut.
 std::string_view beginning_of(std::string_view text, std::size_t bytes) {
@@ -45,15 +44,6 @@ std::string alignment_of(const Translation& t, const TokenizerPair& tokenizers) 
 }
 
 }  // namespace
-
-std::string TranslationReport::summary() const {
-  std::vector<std::string> parts;
-  if (invalid_utf8 > 0) parts.push_back(fmt::format("{} sequences of bytes that are not UTF-8 became U+FFFD", invalid_utf8));
-  if (truncated > 0) parts.push_back(fmt::format("of {} lines longer than the model takes only the beginning was translated", truncated));
-  if (unknown > 0)
-    parts.push_back(fmt::format("of {} lines most tokens are unknown to the model: was it trained on another language?", unknown));
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
 
 Translator::Translator(std::shared_ptr<const EncoderDecoder> model, TokenizerPair tokenizers)
     : Translator(std::move(model), tokenizers, tokenizers.target != nullptr ? tokenizers.target->special_tokens() : SpecialTokens()) {}
@@ -98,10 +88,10 @@ SpecialTokens target_tokens(const TokenizerPair& tokenizers, const std::filesyst
 Translator Translator::load(Context& ctx, const std::filesystem::path& folder, const Languages& languages,
                             const std::filesystem::path& adapter) {
   std::shared_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
-  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
+  const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(model.get());
   if (seq2seq == nullptr)
-    fail(folder.string(), "a model of type {} does not translate: expected one with an encoder and a decoder",
-         model->config().at("model_type").dump());
+    fail(folder.string(), "a model of type \"{}\" does not translate: expected one with an encoder and a decoder",
+         model_type_of(model->config()));
   TokenizerPair tokenizers = translator_tokenizers(folder, languages);
   const SpecialTokens target = target_tokens(tokenizers, folder);
   return {std::shared_ptr<const EncoderDecoder>(model, &seq2seq->network), std::move(tokenizers), target};
@@ -122,9 +112,10 @@ std::vector<std::int32_t> Translator::source_ids(const std::string& text, std::s
 }
 
 std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx, std::span<const std::string> texts,
-                                                                   const SearchOptions& options, TranslationReport* report) const {
+                                                                   const GenerationConfig& config, const SearchOptions& options,
+                                                                   TextReport* report) const {
   const std::int32_t language = tokenizers_.language_alone ? -1 : tokenizers_.language;
-  const TranslationModel view(*model_, source_eos_, target_, tokenizers_.target->size(), language);
+  const EncoderDecoderView view(*model_, source_eos_, target_, tokenizers_.target->size(), language);
   std::vector<std::vector<std::int32_t>> all(texts.size());
   std::atomic<std::int64_t> invalid{0}, truncated{0};
   const auto longest = static_cast<std::size_t>(view.max_source());
@@ -139,13 +130,13 @@ std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx,
   for (std::size_t i = 0; i < all.size(); ++i)
     if (!all[i].empty()) places.push_back(i), sources.push_back(std::move(all[i]));
   if (report != nullptr) {
-    report->lines += static_cast<std::int64_t>(texts.size());
+    report->texts += static_cast<std::int64_t>(texts.size());
     report->empty += static_cast<std::int64_t>(texts.size() - places.size());
     report->invalid_utf8 += invalid;
     report->truncated += truncated;
     for (const auto& ids : sources) report->unknown += mostly_unknown(*tokenizers_.source, ids) ? 1 : 0;
   }
-  auto found = search(ctx, view, sources, options);
+  auto found = search(ctx, view, sources, config, options);
   std::vector<std::vector<Translation>> results(texts.size(), std::vector<Translation>(1));
   for (std::size_t i = 0; i < places.size(); ++i) {
     auto& translations = results[places[i]];
@@ -160,40 +151,32 @@ std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx,
   return results;
 }
 
-std::vector<std::string> Translator::translate(Context& ctx, std::span<const std::string> texts, const SearchOptions& options) const {
+std::vector<std::string> Translator::translate(Context& ctx, std::span<const std::string> texts, const GenerationConfig& config,
+                                               const SearchOptions& options) const {
   std::vector<std::string> out;
-  for (auto& translations : translate_n_best(ctx, texts, options)) out.push_back(std::move(translations.front().text));
+  for (auto& translations : translate_n_best(ctx, texts, config, options)) out.push_back(std::move(translations.front().text));
   return out;
 }
 
-std::string Translator::translate(Context& ctx, const std::string& text, const SearchOptions& options) const {
-  return translate(ctx, std::span<const std::string>(&text, 1), options).front();
+std::string Translator::translate(Context& ctx, const std::string& text, const GenerationConfig& config) const {
+  return translate(ctx, std::span<const std::string>(&text, 1), config).front();
 }
 
-TranslationReport Translator::translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options,
-                                              const LineOptions& lines, const std::function<bool()>& ready) const {
+TextReport Translator::translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const GenerationConfig& config,
+                                       const SearchOptions& options, const LineOptions& lines, const std::function<bool()>& ready) const {
   if (lines.chunk_lines < 1) wrong_setting("translate", "chunk_lines", "is {}: expected 1 or more", lines.chunk_lines);
-  TranslationReport report;
-  std::vector<std::string> chunk;
-  for (bool more = true; more;) {
-    chunk.clear();
-    std::size_t bytes = 0;
-    for (std::string line; static_cast<std::int64_t>(chunk.size()) < lines.chunk_lines && bytes < largest_chunk;) {
-      if (!chunk.empty() && ready && !ready()) break;
-      more = next(line);
-      if (!more) break;
-      bytes += line.size();
-      chunk.push_back(std::move(line));
-    }
-    const std::int64_t first = report.lines;
-    const auto results = translate_n_best(ctx, chunk, options, &report);
+  TextReport report;
+  for (std::vector<std::string> chunk; read_chunk(next, ready, lines.chunk_lines, chunk);) {
+    const std::int64_t first = report.texts;
+    const auto results = translate_n_best(ctx, chunk, config, options, &report);
     for (std::size_t i = 0; i < results.size(); ++i) {
       for (const Translation& t : results[i]) {
         std::string shown = t.text;
         std::replace_if(
             shown.begin(), shown.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');  // a line stays a line
-        if (options.n_best > 1) shown.insert(0, fmt::format("{} ||| ", first + static_cast<std::int64_t>(i)));
-        if (options.n_best > 1 || lines.scores) shown += fmt::format(" ||| {:.6g}", t.hypothesis.score);
+        const bool several = config.num_return_sequences > 1;
+        if (several) shown.insert(0, fmt::format("{} ||| ", first + static_cast<std::int64_t>(i)));
+        if (several || lines.scores) shown += fmt::format(" ||| {:.6g}", t.hypothesis.score);
         if (options.alignment) shown += alignment_of(t, tokenizers_);
         out << shown << '\n';
       }

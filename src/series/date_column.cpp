@@ -10,7 +10,7 @@
 namespace transformer {
 namespace {
 
-constexpr const char* no_date = "is no date";
+constexpr const char* no_date = "is not a date";
 
 }  // namespace
 
@@ -71,8 +71,8 @@ void DateColumn::add(const std::string& cell, const std::function<std::string()>
   };
   std::erase_if(forms_, refuses);
   if (!forms_.empty()) return;
-  if (wrong == no_date && given_) wrong = "is no date as --date-format says";
-  else if (wrong == no_date && (first || !is_date(cell))) wrong = fmt::format("is no date; expected {}", date_forms);
+  if (wrong == no_date && given_) wrong = "is not a date as --date-format says";
+  else if (wrong == no_date && (first || !is_date(cell))) wrong = fmt::format("is not a date; expected {}", date_forms);
   else if (wrong == no_date) wrong = "is written in another way than the dates before it";
   fail(table_, "{}, column '{}': '{}' {}", place(), column_, shown(cell), wrong);
 }

@@ -49,7 +49,7 @@ class Numbers {
  public:
   explicit Numbers(Decimal decimal) : decimal_(decimal) {}
 
-  // NaN for a missing one, nothing for what is no number.
+  // NaN for a missing one, nothing for what is not a number.
   template <class Place>
   std::optional<double> read(const std::string& cell, Place&& place) {
     const bool point = cell.find('.') != std::string::npos, comma = cell.find(',') != std::string::npos;
@@ -99,12 +99,12 @@ bool looks_like_date(std::string_view cell) {
   return month && !a.empty() && a.size() <= 4 && std::all_of(a.begin(), a.end(), is_digit) && !c.empty() && is_digit(c.front());
 }
 
-// What to do about a cell that is no number.
+// What to do about a cell that is not a number.
 std::string advice_for(std::string_view cell, bool first_row) {
   if (looks_like_date(cell) && !is_date(cell)) return fmt::format("; if it is a date, write it in one of the forms {}", date_forms);
   if (cell.find_first_of("0123456789") != std::string_view::npos && cell.find_first_not_of("0123456789.,' +-") == std::string_view::npos)
     return "; numbers have nothing between thousands, and a decimal point, or a comma in all of them (--decimal): 1234.5";
-  return first_row ? "; if the column is none of numbers, name those that are (--channels)" : "";
+  return first_row ? "; if the column is not numeric, name those that are (--channels)" : "";
 }
 
 // Where the columns that are wanted stand in a record.
@@ -202,7 +202,7 @@ class Reader {
         columns_.channels.push_back(column(name, ""));
         if (std::count(columns_.channels.begin(), columns_.channels.end(), columns_.channels.back()) > 1)
           fail(table_.name, "the column '{}' is asked for twice", name);
-        if (columns_.channels.back() == columns_.date) fail(table_.name, "the column '{}' holds the dates: it is no channel", name);
+        if (columns_.channels.back() == columns_.date) fail(table_.name, "the column '{}' holds the dates: it is not a channel", name);
       }
     }
     if (options_.channels.empty())
@@ -231,7 +231,8 @@ class Reader {
 
   void read_value(const std::string& column_name, const std::string& cell) {
     const auto value = numbers_.read(cell, [&] { return fmt::format("{}, column '{}'", place(), column_name); });
-    if (!value) fail(table_.name, "{}, column '{}': '{}' is no number{}", place(), column_name, shown(cell), advice_for(cell, row_ == 1));
+    if (!value)
+      fail(table_.name, "{}, column '{}': '{}' is not a number{}", place(), column_name, shown(cell), advice_for(cell, row_ == 1));
     table_.values.push_back(*value);
     if (table_.values.size() % table_.channels.size() == 0) lines_.push_back(records_.line());
   }

@@ -103,7 +103,7 @@ Scaler Scaler::fit(const SeriesTable& table, const RowRange& rows) {
     if (!std::isfinite(mean) || !std::isfinite(deviation))
       fail(table.name, "column '{}' has values too large to compute with", table.channels[static_cast<std::size_t>(c)]);
     out.mean.push_back(mean);
-    // What rounding makes is no scale: neither of the values nor of their mean, which may be off by more than they differ.
+    // What rounding makes is not a scale: neither of the values nor of their mean, which may be off by more than they differ.
     const bool constant = furthest <= 10.0 * std::numeric_limits<double>::epsilon() * std::abs(mean);
     out.deviation.push_back(constant ? 1.0 : deviation);
   }

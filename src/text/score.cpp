@@ -38,7 +38,7 @@ void check_streams(std::string_view metric, std::span<const std::string> hypothe
   if (references.empty()) fail(metric, "there are no references: expected one stream or more");
   for (std::size_t i = 0; i < references.size(); ++i)
     if (references[i].size() != hypotheses.size())
-      fail(metric, "reference stream {} has {} lines, the hypotheses have {}: expected as many", i + 1, references[i].size(),
+      fail(metric, "reference stream {} has {} lines, the hypotheses have {}: expected equal counts", i + 1, references[i].size(),
            hypotheses.size());
 }
 

@@ -7,6 +7,7 @@
 #include "io/shared/characters.h"
 #include "io/shared/utf8.h"
 #include "tokenizers/normalizers.h"
+#include "tokenizers/shared/tokenizer_config.h"
 #include "tokenizers/tokenizer_parts.h"
 #include "transformer/core/setting_error.h"
 
@@ -146,15 +147,12 @@ TokenizerPtr train_encoder_tokenizer(const LineSource& lines, const EncoderVocab
 json encoder_tokenizer_config(std::int64_t max_length, bool types) {
   json inputs = json::array({"input_ids", "attention_mask"});
   if (types) inputs.insert(inputs.begin() + 1, "token_type_ids");
-  return {{"tokenizer_class", "PreTrainedTokenizerFast"},
-          {"pad_token", specials[0]},
-          {"unk_token", specials[1]},
-          {"cls_token", specials[2]},
-          {"sep_token", specials[3]},
-          {"mask_token", specials[4]},
-          {"clean_up_tokenization_spaces", false},
-          {"model_max_length", max_length},
-          {"model_input_names", inputs}};
+  const auto token = [](std::size_t i) { return std::string(specials[i]); };
+  return tokenizer_config({.pad = token(0), .unk = token(1), .cls = token(2), .sep = token(3), .mask = token(4)},
+                          {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                           {"clean_up_tokenization_spaces", false},
+                           {"model_max_length", max_length},
+                           {"model_input_names", inputs}});
 }
 
 }  // namespace transformer

@@ -6,6 +6,7 @@
 #include "io/shared/json.h"
 #include "io/shared/read_file.h"
 #include "tokenizers/json_parts.h"
+#include "tokenizers/shared/tokenizer_config.h"
 
 namespace transformer {
 
@@ -107,19 +108,12 @@ void add_files(Pipeline& parts, const Habits& habits, const char* tokenizer_clas
   parts.files = std::move(files);
   parts.files.insert(habits.files().begin(), habits.files().end());
   if (tokenizer_class == nullptr || parts.files.contains(config_names[0]) || parts.files.contains(config_names[1])) return;
-  json about{{"tokenizer_class", tokenizer_class}, {"clean_up_tokenization_spaces", false}};
-  const SpecialTokens& s = parts.special;
-  for (const auto& [key, id] : {std::pair{"pad_token", s.pad},
-                                {"unk_token", s.unk},
-                                {"bos_token", s.bos},
-                                {"eos_token", s.eos},
-                                {"cls_token", s.cls},
-                                {"sep_token", s.sep},
-                                {"mask_token", s.mask}}) {
-    if (id < 0) continue;
+  const auto token = [&](std::int32_t id) {
     const std::string_view added = parts.added.token(id);
-    about[key] = added.empty() ? parts.model->vocabulary().token(id) : added;
-  }
+    return std::string(added.empty() ? parts.model->vocabulary().token(id) : added);
+  };
+  const json about = tokenizer_config(special_names(parts.special, token),
+                                      {{"tokenizer_class", tokenizer_class}, {"clean_up_tokenization_spaces", false}});
   parts.files[config_names[0]] = about.dump(2, ' ', false, json::error_handler_t::replace) + "\n";  // pieces may be any bytes
 }
 

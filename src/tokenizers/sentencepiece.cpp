@@ -70,7 +70,7 @@ class SentencePieceTokenizer final : public Tokenizer {
   }
 
   // What a piece gives depends on those before it in two ways: a row of bytes is text only as a whole, and the space at the
-  // very beginning goes. So a piece that is no byte is decoded behind the last one that had text.
+  // very beginning goes. So a piece that is not a byte is decoded behind the last one that had text.
   class Stream final : public Detokenizer {
    public:
     explicit Stream(const SentencePieceTokenizer& tokenizer) : tokenizer_(tokenizer), model_(*tokenizer.model_) {}

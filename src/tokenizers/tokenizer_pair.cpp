@@ -58,7 +58,7 @@ TokenizerPair load_tokenizers(const std::filesystem::path& folder, const Languag
   const Pipeline* parts = pipeline_of(*pair.source);
   if (parts == nullptr || !parts->languages) {
     for (const auto& [flag, given] : {std::pair{"--source-lang", languages.source_lang}, {"--target-lang", languages.target_lang}})
-      if (!given.empty()) fail(flag, "{} is no model for many languages: leave {} out", folder.string(), flag);
+      if (!given.empty()) fail(flag, "{} is not a model for many languages: leave {} out", folder.string(), flag);
     return pair;
   }
   const LanguageTokens& known = *parts->languages;

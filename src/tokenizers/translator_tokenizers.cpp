@@ -3,6 +3,7 @@
 #include "io/shared/json.h"
 #include "tokenizers/habits.h"
 #include "tokenizers/shared/kinds.h"
+#include "tokenizers/shared/tokenizer_config.h"
 #include "tokenizers/tokenizer_parts.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
@@ -12,6 +13,8 @@ namespace {
 using nlohmann::json;
 
 constexpr const char *pad = "<pad>", *eos = "</s>", *unk = "<unk>", *mark = "\u2581";
+
+SpecialNames specials() { return {.pad = pad, .unk = unk, .eos = eos}; }
 
 // Tokens that are not special: pieces, and bytes where it spells unknown characters so. In the order of its ids.
 std::vector<std::string> pieces_of(const Tokenizer& sentencepiece) {
@@ -36,8 +39,7 @@ TokenizerPtr marian_side(const Tokenizer& sentencepiece, const std::string& side
   Vocabulary vocabulary;
   for (std::size_t id = 0; id < tokens.size(); ++id) ids[tokens[id]] = id, vocabulary.add(tokens[id], static_cast<std::int64_t>(id));
   const std::string bytes = sentencepiece_bytes(sentencepiece);
-  const json about{
-      {"tokenizer_class", "MarianTokenizer"}, {"unk_token", unk}, {"eos_token", eos}, {"pad_token", pad}, {"separate_vocabs", !joint}};
+  const json about = tokenizer_config(specials(), {{"tokenizer_class", "MarianTokenizer"}, {"separate_vocabs", !joint}});
   std::map<std::string, std::string> files{{side + ".spm", bytes},
                                            {side == "target" ? "target_vocab.json" : "vocab.json", text_of(ids)},
                                            {"tokenizer_config.json", text_of(about)}};
@@ -101,12 +103,10 @@ TokenizerPtr pegasus_tokenizer(const Tokenizer& sentencepiece) {
   Pipeline parts = read_pipeline(file);
   parts.special = {.pad = 0, .unk = 2, .bos = -1, .eos = 1};
   parts.main_file = "tokenizer.json";
-  const json about{{"tokenizer_class", "PreTrainedTokenizerFast"},
-                   {"pad_token", pad},
-                   {"eos_token", eos},
-                   {"unk_token", unk},
-                   {"clean_up_tokenization_spaces", false},
-                   {"model_input_names", {"input_ids", "attention_mask"}}};
+  const json about = tokenizer_config(specials(),
+                                      {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                       {"clean_up_tokenization_spaces", false},
+                                       {"model_input_names", {"input_ids", "attention_mask"}}});
   parts.files = {{parts.main_file, text_of(file)}, {"tokenizer_config.json", text_of(about)}};
   return make_tokenizer(std::move(parts));
 }

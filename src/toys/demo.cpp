@@ -85,7 +85,7 @@ DemoResult run_demo(Context& ctx, const DemoOptions& options, const std::atomic<
   const Translator translator = Translator::load(ctx, options.out);
   std::vector<std::string> sources, references;
   for (const auto& [source, reference] : testing) sources.push_back(source), references.push_back(reference);
-  const std::vector<std::string> translated = translator.translate(ctx, sources, {.beam = 1});
+  const std::vector<std::string> translated = translator.translate(ctx, sources, {.num_beams = 1});
   DemoResult result{.tested = static_cast<std::int64_t>(testing.size())};
   std::int64_t equal = 0;
   for (std::size_t i = 0; i < translated.size(); ++i) equal += translated[i] == references[i] ? 1 : 0;
@@ -95,7 +95,7 @@ DemoResult run_demo(Context& ctx, const DemoOptions& options, const std::atomic<
 
   std::vector<std::string> documents;
   for (const ToyPair& p : documents_sentences()) documents.push_back(p.source);
-  const auto answers = translator.translate_n_best(ctx, documents, {.beam = 5, .alignment = true});
+  const auto answers = translator.translate_n_best(ctx, documents, {.num_beams = 5}, {.alignment = true});
   for (std::size_t i = 0; i < documents.size(); ++i) fmt::print("{} → {}\n", documents[i], answers[i].front().text);
 
   // "I go to school" → "나는 학교에 간다": the verb goes last.

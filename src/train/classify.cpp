@@ -81,18 +81,20 @@ HostTensor labels_of(const LabelledTokens& data, const LabelHead& head, const st
 
 bool has_types(const TextModel& model, const LabelledTokens& data) { return model.text().types > 1 && !data.second.empty(); }
 
-HostTensors batch_of(const TextModel& model, const LabelledTokens& data, const LabelHead& head, const std::vector<std::int64_t>& indices) {
-  HostTensors out = padded_ids(data.tokens, indices, padding_of(model));
-  out["labels"] = labels_of(data, head, indices);
+LabelledBatch batch_of(const TextModel& model, const LabelledTokens& data, const LabelHead& head,
+                       const std::vector<std::int64_t>& indices) {
+  LabelledBatch out{packed_texts(data.tokens, indices), labels_of(data, head, indices)};
   if (!has_types(model, data)) return out;
-  const Shape shape = out["input_ids"].shape;
-  std::vector<std::int64_t> types(static_cast<std::size_t>(shape.numel()), 0);
-  for (std::size_t row = 0; row < indices.size(); ++row) {
-    const auto begin = types.begin() + static_cast<std::ptrdiff_t>(row) * shape[1];
-    std::fill(begin + data.second[static_cast<std::size_t>(indices[row])], begin + std::ssize(data.tokens.at(indices[row])), 1);
+  for (const std::int64_t i : indices) {
+    const std::int64_t first = data.second[static_cast<std::size_t>(i)];
+    out.texts.types.insert(out.texts.types.end(), static_cast<std::size_t>(first), 0);
+    out.texts.types.insert(out.texts.types.end(), data.tokens.at(i).size() - static_cast<std::size_t>(first), 1);
   }
-  out["token_type_ids"] = {shape, std::move(types)};
   return out;
+}
+
+Tensor loss_of(Context& ctx, const TextModel& model, const Tensor& logits, const HostTensor& labels) {
+  return label_loss(ctx, logits, to_tensor(ctx, labels), model.text().problem);
 }
 
 // Nothing measured yet.
@@ -143,10 +145,10 @@ Evaluation judge(Context& ctx, const TextModel& model, const LabelledTokens& dat
   Evaluation out = unmeasured(head);
   Judge judge(data, head);
   for (const auto& indices : plan_epoch(data.tokens, judging_tokens(data.tokens), 0, 0)) {
-    const NamedTensors result = model.run(ctx, to_tensors(ctx, batch_of(model, data, head, indices)));
-    out.loss += static_cast<double>(result.at("loss").item()) * static_cast<double>(indices.size());
-    const Tensor logits = cast(ctx, result.at("logits"), DType::float32);
-    const std::vector<float> values = logits.to_vector<float>();
+    const LabelledBatch batch = batch_of(model, data, head, indices);
+    const Tensor logits = model.label_logits(ctx, batch.texts);
+    out.loss += static_cast<double>(loss_of(ctx, model, logits, batch.labels).item()) * static_cast<double>(indices.size());
+    const std::vector<float> values = cast(ctx, logits, DType::float32).to_vector<float>();
     const auto n = static_cast<std::size_t>(logits.cols());
     for (std::size_t row = 0; row < indices.size(); ++row)
       std::visit([&](auto& scores) { judge.add(scores, indices[row], std::span(values).subspan(row * n, n)); }, out.scores);
@@ -284,10 +286,11 @@ Batch ClassifyTask::prepare(std::int64_t index) const {
 
 // With weights: Σ w·(−log p) / n, where the mean of w is 1.
 Tensor ClassifyTask::loss(Context& ctx, const Batch& batch) const {
-  if (weights_.empty()) return ModelTask::loss(ctx, batch);
-  NamedTensors inputs = to_tensors(ctx, *std::any_cast<HostTensors>(&batch.content));
-  const std::vector<std::int64_t> labels = inputs.extract("labels").mapped().to_vector<std::int64_t>();
-  const Tensor log_p = log_softmax(ctx, cast(ctx, model().run(ctx, inputs).at("logits"), DType::float32));
+  const auto& [texts, given] = *std::any_cast<LabelledBatch>(&batch.content);
+  const Tensor logits = network().label_logits(ctx, texts);
+  if (weights_.empty()) return loss_of(ctx, network(), logits, given);
+  const auto& labels = std::get<std::vector<std::int64_t>>(given.values);
+  const Tensor log_p = log_softmax(ctx, cast(ctx, logits, DType::float32));
   std::vector<float> factors(static_cast<std::size_t>(log_p.numel()), 0.0F);
   for (std::size_t i = 0; i < labels.size(); ++i) {
     const auto label = static_cast<std::size_t>(labels[i]);

@@ -14,13 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// What the classes of a family's models begin with; "" for families that are not encoders of text.
-std::string class_prefix(const std::string& model_type) {
-  if (model_type == "bert") return "Bert";
-  if (model_type == "roberta") return "Roberta";
-  return model_type == "distilbert" ? "DistilBert" : "";
-}
-
 void check(const EncoderConfig& c) {
   for (const auto& [name, value] :
        {std::pair{"d_model", c.d_model}, {"num_heads", c.num_heads}, {"num_layers", c.num_layers}, {"d_ff", c.d_ff}})
@@ -28,16 +21,10 @@ void check(const EncoderConfig& c) {
   check_width("train", c.d_model, c.num_heads);
 }
 
-// Dropouts under the names of the family.
-json dropouts(const std::string& model_type, const std::optional<float>& dropout, const std::optional<float>& attention) {
-  const bool distilbert = model_type == "distilbert";
+json dropouts(const Family& family, const std::optional<float>& dropout, const std::optional<float>& attention) {
   json out = json::object();
-  const auto set = [&](const char* name, const std::optional<float>& value, const char* key) {
-    if (!value) return;
-    out[key] = probability("train", name, *value);
-  };
-  set("dropout", dropout, distilbert ? "dropout" : "hidden_dropout_prob");
-  set("attention_dropout", attention, distilbert ? "attention_dropout" : "attention_probs_dropout_prob");
+  set_dropout(out, "train", "dropout", dropout, family.dropout.all);
+  set_dropout(out, "train", "attention_dropout", attention, family.dropout.attention);
   return out;
 }
 
@@ -45,15 +32,12 @@ json dropouts(const std::string& model_type, const std::optional<float>& dropout
 
 json encoder_config(const EncoderConfig& c, const std::string& head, const Tokenizer& tokenizer, std::int64_t longest) {
   check(c);
-  const std::string type = detail::write_value(c.arch, "arch");
+  const Family& family = family_named(detail::write_value(c.arch, "arch").get<std::string>());
   const std::int64_t padding = tokenizer.pad();
   if (padding < 0) fail("train", "the tokenizer has no token for padding ([PAD])");
-  json out = {{"model_type", type},
-              {"architectures", json::array({class_prefix(type) + head})},
-              {"vocab_size", tokenizer.size()},
-              {"pad_token_id", padding},
-              {"initializer_range", 0.02}};
-  out.update(dropouts(type, c.dropout, c.attention_dropout));
+  json out = config_of(family, head);
+  out.update({{"vocab_size", tokenizer.size()}, {"pad_token_id", padding}, {"initializer_range", 0.02}});
+  out.update(dropouts(family, c.dropout, c.attention_dropout));
   if (c.arch == EncoderArch::distilbert) {
     out.update({{"dim", c.d_model},
                 {"n_heads", c.num_heads},
@@ -81,7 +65,7 @@ json encoder_config(const EncoderConfig& c, const std::string& head, const Token
 const TextModel& EncoderTask::network() const { return dynamic_cast<const TextModel&>(model()); }
 
 std::string EncoderTask::layout() const {
-  const std::string type = model().config().at("model_type");
+  const std::string type = model_type_of(model().config());
   return started_from().empty() ? type : fmt::format("{}, from {}", type, started_from());
 }
 
@@ -114,14 +98,13 @@ void EncoderTask::build(const EncoderConfig& config, const std::string& head, st
 void EncoderTask::open(const EncoderStart& start, const std::string& head, std::int64_t max_length,
                        const std::function<json(const json& config)>& more) {
   const auto changes = [&](const json& config) {
-    const std::string type = config.is_object() && config.contains("model_type") && config["model_type"].is_string() ? config["model_type"]
-                                                                                                                     : "";
-    if (class_prefix(type).empty()) return json::object();
-    json out = dropouts(type, start.dropout, start.attention_dropout);
+    const Family* family = find_family(config);
+    if (family == nullptr || family->class_with(head).empty()) return json::object();
+    json out = dropouts(*family, start.dropout, start.attention_dropout);
     const json others = more(config);
     if (others.is_null()) return out;
     out.update(others);
-    const json architectures = json::array({class_prefix(type) + head});
+    const json architectures = json::array({family->class_with(head)});
     if (config.value("architectures", json()) != architectures) out["architectures"] = architectures;
     return out;
   };
@@ -129,7 +112,7 @@ void EncoderTask::open(const EncoderStart& start, const std::string& head, std::
       start.from, changes,
       [](const Model& model) {
     const auto* text = dynamic_cast<const TextModel*>(&model);
-    return text != nullptr && !text->text().stack.causal ? "" : "is no encoder of text: expected BERT, RoBERTa or DistilBERT";
+    return text != nullptr && !text->text().stack.causal ? "" : "is not a text encoder: expected BERT, RoBERTa or DistilBERT";
       },
       start.lora);
   tokenizer_ = tokenizer_of(start.from);

@@ -34,13 +34,12 @@ constexpr std::array presets = {
     Preset{"base", 336, 96, 16, 8, 128, 16, 256, 3, 0.2F},
 };
 
-void set_dropout(json& config, const std::optional<float>& dropout, const std::optional<float>& attention,
-                 const std::optional<float>& head) {
-  if (dropout)
-    for (const char* key : {"path_dropout", "ff_dropout", "positional_dropout"})
-      config[key] = probability("train forecast", "dropout", *dropout);
-  if (attention) config["attention_dropout"] = probability("train forecast", "attention_dropout", *attention);
-  if (head) config["head_dropout"] = probability("train forecast", "head_dropout", *head);
+void set_dropouts(json& config, const std::optional<float>& dropout, const std::optional<float>& attention,
+                  const std::optional<float>& head) {
+  const DropoutKeys& keys = patchtst_family().dropout;
+  set_dropout(config, "train forecast", "dropout", dropout, keys.all);
+  set_dropout(config, "train forecast", "attention_dropout", attention, keys.attention);
+  set_dropout(config, "train forecast", "head_dropout", head, {"head_dropout"});
 }
 
 // The channels of a table that these names are; "a,b" is two. All of them when there are none.
@@ -50,7 +49,7 @@ std::vector<std::int64_t> targets_of(const SeriesTable& table, const std::vector
   const auto add = [&](const std::string& name) {
     const auto found = find(name);
     if (found == table.channels.end())
-      fail(table.name, "the target '{}' is none of the channels {}{}", name, fmt::join(table.channels, ", "),
+      fail(table.name, "the target '{}' is not one of the channels {}{}", name, fmt::join(table.channels, ", "),
            did_you_mean(name, table.channels));
     out.push_back(found - table.channels.begin());
   };
@@ -83,7 +82,7 @@ void apply_preset(std::string_view name, ForecastModelConfig& config) {
     return;
   }
   const std::vector<std::string> known = preset_names(config);
-  fail("preset", "'{}' is none of {}{}", name, fmt::join(known, ", "), did_you_mean(name, known));
+  fail("preset", "'{}' is not one of {}{}", name, fmt::join(known, ", "), did_you_mean(name, known));
 }
 
 ForecastModelConfig fitted(const ForecastModelConfig& config, const Parts& parts) {
@@ -117,28 +116,27 @@ json patchtst_config(const ForecastModelConfig& c, std::int64_t channels) {
     wrong_setting("train forecast", "patch_length", "is {} and `context` {}: patches must be shorter than what they are cut from",
                   c.patch_length, c.context);
   check_width("train forecast", c.d_model, c.num_heads);
-  json out{{"model_type", "patchtst"},
-           {"architectures", {"PatchTSTForPrediction"}},
-           {"num_input_channels", channels},
-           {"context_length", c.context},
-           {"prediction_length", c.horizon},
-           {"patch_length", c.patch_length},
-           {"patch_stride", c.stride},
-           {"d_model", c.d_model},
-           {"num_attention_heads", c.num_heads},
-           {"num_hidden_layers", c.num_layers},
-           {"ffn_dim", c.d_ff},
-           {"activation_function", "gelu"},
-           {"norm_type", detail::write_value(c.norm, "norm")},
-           {"pre_norm", c.pre_norm},
-           {"positional_encoding_type", detail::write_value(c.positions, "positions")},
-           {"scaling", c.instance_norm ? json("std") : json(nullptr)},
-           {"share_embedding", true},
-           {"share_projection", !c.individual},
-           {"use_cls_token", false},
-           {"pooling_type", nullptr},
-           {"do_mask_input", false},
-           {"loss", "mse"}};
+  json out = config_of(patchtst_family(), "ForPrediction");
+  out.update({{"num_input_channels", channels},
+              {"context_length", c.context},
+              {"prediction_length", c.horizon},
+              {"patch_length", c.patch_length},
+              {"patch_stride", c.stride},
+              {"d_model", c.d_model},
+              {"num_attention_heads", c.num_heads},
+              {"num_hidden_layers", c.num_layers},
+              {"ffn_dim", c.d_ff},
+              {"activation_function", "gelu"},
+              {"norm_type", detail::write_value(c.norm, "norm")},
+              {"pre_norm", c.pre_norm},
+              {"positional_encoding_type", detail::write_value(c.positions, "positions")},
+              {"scaling", c.instance_norm ? json("std") : json(nullptr)},
+              {"share_embedding", true},
+              {"share_projection", !c.individual},
+              {"use_cls_token", false},
+              {"pooling_type", nullptr},
+              {"do_mask_input", false},
+              {"loss", "mse"}});
   if (!c.quantiles.empty()) {
     if (const std::string wrong = why_not_quantiles(c.quantiles); !wrong.empty())
       wrong_setting("train forecast", "quantiles", "is {}: {}", fmt::join(c.quantiles, ","), wrong);
@@ -146,7 +144,7 @@ json patchtst_config(const ForecastModelConfig& c, std::int64_t channels) {
     with_median.insert(0.5);
     out["quantiles"] = with_median;
   }
-  set_dropout(out, c.dropout, c.attention_dropout, c.head_dropout);
+  set_dropouts(out, c.dropout, c.attention_dropout, c.head_dropout);
   return out;
 }
 
@@ -171,7 +169,7 @@ ForecastTask::ForecastTask(Context& ctx, const ForecastConfig& config, const For
       start.from,
       [&](const json& from) {
     json changes = json::object();
-    set_dropout(changes, start.dropout, start.attention_dropout, start.head_dropout);
+    set_dropouts(changes, start.dropout, start.attention_dropout, start.head_dropout);
     const auto shared = [&](const char* key) { return from.value(key, json(true)) == true; };
     if (shared("share_embedding") && shared("share_projection")) changes["num_input_channels"] = table_.channels.size();
     return changes;

@@ -159,9 +159,8 @@ ImageTask::ImageTask(Context& ctx, const ImageSettings& settings, const ImageFin
   open_model(
       start.from, [&](const json& config) { return changed_image_model(config, start, dataset_->classes(), teacher); },
       [&](const Model& model) {
-    const json type = model.config().value("model_type", json());
-    if (type != "vit" && type != "deit" && type != "swin") return "does not classify images: expected a ViT, DeiT or Swin model";
-    return teacher && type != "deit" ? "cannot learn from a teacher: expected a DeiT model" : "";
+    if (model.purpose() != Purpose::image_labels) return "does not classify images: expected a ViT, DeiT or Swin model";
+    return teacher && !has_teacher_head(model.config()) ? "cannot learn from a teacher: expected a DeiT model" : "";
       },
       start.lora);
   const ImageProcessor processor = ImageProcessor::load(start.from);
@@ -252,8 +251,8 @@ void ImageTask::open_teacher() {
   if (folder.empty()) return;
   auto teacher = std::make_unique<Teacher>();
   teacher->model = load_model(context(), folder, {.dtype = context().precision()});
-  if (purpose_of(*teacher->model).find("classify --image") == std::string::npos)
-    fail(folder, "{} cannot be a teacher: {}", architecture_of(*teacher->model), purpose_of(*teacher->model));
+  if (teacher->model->purpose() != Purpose::image_labels)
+    fail(folder, "{} cannot be a teacher: {}", architecture_of(*teacher->model), describe(teacher->model->purpose()));
   const json &theirs = teacher->model->config(), &ours = model().config();
   if (Settings(theirs).labels() != std::ssize(classes_))
     fail(folder, "the teacher knows {} classes, the images have {}", Settings(theirs).labels(), classes_.size());
@@ -364,7 +363,7 @@ ImageScores score_images(Context& ctx, const Model& model, const ImageProcessor&
       std::int64_t better = 0, equal = 0;  // of equal ones the first counts
       for (std::int64_t k = 0; k < logits.cols(); ++k) {
         sum += std::exp(static_cast<double>(row[k] - largest));
-        better += row[k] <= right ? 0 : 1;  // what is no number is never right
+        better += row[k] <= right ? 0 : 1;  // what is not a number is never right
         equal += row[k] == right && k < images.label(place) ? 1 : 0;
       }
       scores.loss += std::log(sum) + static_cast<double>(largest - right);

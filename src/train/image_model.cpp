@@ -1,12 +1,20 @@
 #include "train/image_model.h"
-#include "nn/shared/check_sizes.h"
 
-#include "transformer/models/settings.h"
+#include "nn/shared/check_sizes.h"
 
 namespace transformer {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char *plain_head = "ForImageClassification", *teacher_head = "ForImageClassificationWithTeacher";
+
+void set_dropouts(json& config, const Family& family, const std::optional<float>& dropout, const std::optional<float>& attention) {
+  for (const std::string& key : family.dropout.all)
+    if (dropout) config[key] = detail::from_float("dropout", *dropout);
+  for (const std::string& key : family.dropout.attention)
+    if (attention) config[key] = detail::from_float("attention_dropout", *attention);
+}
 
 json labels_json(const std::vector<std::string>& classes) {
   json names = json::object(), ids = json::object();
@@ -47,12 +55,9 @@ ImageModelConfig resolved(ImageModelConfig m, const ImageDataset::Extent& images
 
 json image_model_json(const ImageModelConfig& m, std::int64_t height, std::int64_t width, const std::vector<std::string>& classes,
                       bool teacher) {
-  const bool deit = m.arch == ImageArch::deit;
-  json out = labels_json(classes);
-  out["model_type"] = deit ? "deit" : "vit";
-  out["architectures"] = {!deit         ? "ViTForImageClassification"
-                              : teacher ? "DeiTForImageClassificationWithTeacher"
-                                        : "DeiTForImageClassification"};
+  const Family& family = family_named(detail::write_value(m.arch, "arch").get<std::string>());
+  json out = config_of(family, teacher && !family.class_with(teacher_head).empty() ? teacher_head : plain_head);
+  out.update(labels_json(classes));
   out["image_size"] = height == width ? json(height) : json{height, width};
   out["patch_size"] = m.patch_size;
   out["num_channels"] = m.channels;
@@ -63,8 +68,7 @@ json image_model_json(const ImageModelConfig& m, std::int64_t height, std::int64
   out["hidden_act"] = "gelu";
   out["layer_norm_eps"] = 1e-6;
   out["qkv_bias"] = true;
-  out["hidden_dropout_prob"] = detail::from_float("dropout", m.dropout);
-  out["attention_probs_dropout_prob"] = detail::from_float("attention_dropout", m.attention_dropout);
+  set_dropouts(out, family, m.dropout, m.attention_dropout);
   if (m.stochastic_depth != 0.0F) out["drop_path_rate"] = detail::from_float("stochastic_depth", m.stochastic_depth);
   out["problem_type"] = "single_label_classification";
   out["torch_dtype"] = "float32";
@@ -73,15 +77,12 @@ json image_model_json(const ImageModelConfig& m, std::int64_t height, std::int64
 
 json changed_image_model(const json& config, const ImageFineTuning& start, const std::vector<std::string>& classes, bool teacher) {
   json changes = labels_json(classes);
-  const std::string type = config.value("model_type", json()).is_string() ? config["model_type"].get<std::string>() : "";
-  const std::string head = type == "deit" ? "DeiTForImageClassification"
-      : type == "swin"                    ? "SwinForImageClassification"
-                                          : "ViTForImageClassification";
-  if (type == "deit" && (teacher || has_teacher_head(config))) changes["architectures"] = {head + "WithTeacher"};
-  else changes["architectures"] = {head};
+  const Family* family = find_family(config);
+  if (family == nullptr || family->class_with(plain_head).empty()) return changes;  // it is refused
+  const bool with_teacher = (teacher || has_teacher_head(config)) && !family->class_with(teacher_head).empty();
+  changes["architectures"] = {family->class_with(with_teacher ? teacher_head : plain_head)};
   if (config.contains("num_labels")) changes["num_labels"] = classes.size();
-  if (start.dropout) changes["hidden_dropout_prob"] = detail::from_float("dropout", *start.dropout);
-  if (start.attention_dropout) changes["attention_probs_dropout_prob"] = detail::from_float("attention_dropout", *start.attention_dropout);
+  set_dropouts(changes, *family, start.dropout, start.attention_dropout);
   if (start.stochastic_depth) changes["drop_path_rate"] = detail::from_float("stochastic_depth", *start.stochastic_depth);
   return changes;
 }

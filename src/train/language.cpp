@@ -5,6 +5,7 @@
 
 #include "io/shared/json.h"
 #include "nn/shared/check_sizes.h"
+#include "tokenizers/shared/tokenizer_config.h"
 #include "train/batch_size.h"
 #include "train/language_text.h"
 #include "train/probability.h"
@@ -42,20 +43,15 @@ void check(const LanguageConfig& c) {
     wrong_setting("train lm", "", "the validation data are given twice: as valid_text and as valid_bin");
 }
 
-// The dropouts under the names that the families have for them.
 json changed_dropout(const LanguageStart& start, const json& config) {
-  const bool gpt2 = config.value("model_type", json()) == "gpt2", falcon = config.value("model_type", json()) == "falcon";
   json changes = json::object();
-  auto change = [&](const char* field, const std::optional<float>& value, std::initializer_list<const char*> keys) {
-    if (!value) return;
-    for (const char* key : keys) changes[key] = probability("train lm", field, *value);
-  };
-  if (start.dropout && !gpt2 && !falcon)
-    wrong_setting("train lm", "dropout", "is set, but a model of type {} has none but that of attention: set attention_dropout",
-                  config.value("model_type", json()).dump());
-  if (gpt2) change("dropout", start.dropout, {"resid_pdrop", "embd_pdrop"});
-  else change("dropout", start.dropout, {"hidden_dropout"});
-  change("attention_dropout", start.attention_dropout, {gpt2 ? "attn_pdrop" : "attention_dropout"});
+  const Family* family = find_family(config);
+  if (family == nullptr) return changes;  // it is refused
+  if (start.dropout && family->dropout.all.empty())
+    wrong_setting("train lm", "dropout", "is set, but a model of type \"{}\" has none but that of attention: set attention_dropout",
+                  family->model_type);
+  set_dropout(changes, "train lm", "dropout", start.dropout, family->dropout.all);
+  set_dropout(changes, "train lm", "attention_dropout", start.attention_dropout, family->dropout.attention);
   return changes;
 }
 
@@ -64,8 +60,9 @@ json changed_dropout(const LanguageStart& start, const json& config) {
 json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, std::int64_t context, std::int32_t end) {
   json out{{"vocab_size", vocabulary}, {"dtype", "float32"}};
   if (end >= 0) out.update({{"bos_token_id", end}, {"eos_token_id", end}});
-  const json attention = probability("train lm", "attention_dropout", c.attention_dropout.value_or(c.dropout)),
-             dropout = probability("train lm", "dropout", c.dropout);
+  const Family& family = family_named(detail::write_value(c.arch, "arch").get<std::string>());
+  const float attention = c.attention_dropout.value_or(c.dropout);
+  static_cast<void>(probability("train lm", "attention_dropout", attention)), static_cast<void>(probability("train lm", "dropout", c.dropout));
   check_width("train lm", c.d_model, c.num_heads, c.arch == LanguageArch::llama);
   check_at_least("train lm", "num_layers", c.num_layers, 1);
   check_at_least("train lm", "d_ff", c.d_ff, 0);
@@ -74,24 +71,21 @@ json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, 
     if (c.num_kv_heads != 0 && c.num_kv_heads != c.num_heads)
       wrong_setting("train lm", "num_kv_heads", "is {}: a GPT-2 has as many as num_heads; choose the layout llama (--arch llama)",
                     c.num_kv_heads);
-    out.update({{"model_type", "gpt2"},
-                {"architectures", {"GPT2LMHeadModel"}},
-                {"n_embd", c.d_model},
+    out.update(config_of(family, "LMHeadModel"));
+    out.update({{"n_embd", c.d_model},
                 {"n_head", c.num_heads},
                 {"n_layer", c.num_layers},
                 {"n_inner", c.d_ff > 0 ? json(c.d_ff) : json()},
                 {"n_positions", context},
-                {"tie_word_embeddings", c.tie_embeddings.value_or(true)},
-                {"resid_pdrop", dropout},
-                {"embd_pdrop", dropout},
-                {"attn_pdrop", attention}});
+                {"tie_word_embeddings", c.tie_embeddings.value_or(true)}});
+    set_dropout(out, "train lm", "dropout", c.dropout, family.dropout.all);
+    set_dropout(out, "train lm", "attention_dropout", attention, family.dropout.attention);
     return out;
   }
   if (c.dropout != 0.0F)
     wrong_setting("train lm", "dropout", "is {}: a LLaMA has none but that of attention; set attention_dropout instead", c.dropout);
-  out.update({{"model_type", "llama"},
-              {"architectures", {"LlamaForCausalLM"}},
-              {"hidden_size", c.d_model},
+  out.update(config_of(family, "ForCausalLM"));
+  out.update({{"hidden_size", c.d_model},
               {"num_attention_heads", c.num_heads},
               {"num_key_value_heads", c.num_kv_heads > 0 ? c.num_kv_heads : c.num_heads},
               {"num_hidden_layers", c.num_layers},
@@ -100,8 +94,8 @@ json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, 
               {"rope_theta", 10000.0},
               {"rms_norm_eps", 1e-5},
               {"hidden_act", "silu"},
-              {"tie_word_embeddings", c.tie_embeddings.value_or(false)},
-              {"attention_dropout", attention}});
+              {"tie_word_embeddings", c.tie_embeddings.value_or(false)}});
+  set_dropout(out, "train lm", "attention_dropout", attention, family.dropout.attention);
   return out;
 }
 
@@ -128,7 +122,7 @@ LanguageTask::LanguageTask(Context& ctx, const LanguageConfig& config, const Lan
       [&](const Model& model) -> std::string {
         const auto* text = dynamic_cast<const TextModel*>(&model);
         if (text == nullptr || text->text().task != TextTask::causal_lm)
-          return "is no language model: expected a decoder such as GPT-2 or LLaMA";
+          return "is not a language model: expected a decoder such as GPT-2 or LLaMA";
         const std::int64_t most = text->text().positions > 0 ? text->text().positions - text->text().position_offset : config_.context;
         return config_.context > most
             ? fmt::format("sees {} tokens at most, but context is {}: choose a smaller one", most, config_.context)
@@ -280,20 +274,16 @@ void LanguageTask::save_beside(const fs::path& folder) const {
   }
   write_json(folder / "generation_config.json", generation_json(generation));
   if (tokenizer_->kind() != "huggingface") {  // the folder of a LLaMA would put <s> before a text, where this model has seen none
-    json about{{"add_bos_token", false}, {"add_eos_token", false}};
-    const SpecialTokens& s = tokenizer_->special_tokens();
-    for (const auto& [key, id] : {std::pair{"pad_token", s.pad}, {"unk_token", s.unk}, {"bos_token", s.bos}, {"eos_token", s.eos}})
-      if (id >= 0) about[key] = tokenizer_->piece(id);
-    return write_json(folder / "tokenizer_config.json", about);
+    return write_json(folder / "tokenizer_config.json",
+                      tokenizer_config(special_names(*tokenizer_), {{"add_bos_token", false}, {"add_eos_token", false}}));
   }
   if (!kind_of(config_.vocab)) return;
-  json about{{"tokenizer_class", "PreTrainedTokenizerFast"},
-             {"bos_token", end_of_text},
-             {"eos_token", end_of_text},
-             {"model_max_length", config_.context},
-             {"clean_up_tokenization_spaces", false}};
-  if (tokenizer_->unk() >= 0) about["unk_token"] = tokenizer_->piece(tokenizer_->unk());
-  write_json(folder / "tokenizer_config.json", about);
+  const std::string end(end_of_text), unknown = tokenizer_->unk() >= 0 ? tokenizer_->piece(tokenizer_->unk()) : "";
+  write_json(folder / "tokenizer_config.json",
+             tokenizer_config({.unk = unknown, .bos = end, .eos = end},
+                              {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                               {"model_max_length", config_.context},
+                               {"clean_up_tokenization_spaces", false}}));
 }
 
 }  // namespace transformer

@@ -116,7 +116,7 @@ void check_text(const std::vector<std::string>& files) {
     LineReader reader(file);
     for (std::string line; !found && reader.next(line);) found = !is_blank(line);
   }
-  if (!found) fail(fmt::format("{}", fmt::join(files, ", ")), "there is no text: expected a text a line");
+  if (!found) fail(fmt::format("{}", fmt::join(files, ", ")), "there is no text: expected a text per line");
 }
 
 }  // namespace
@@ -128,7 +128,7 @@ MaskedIds mask_tokens(const MlmTokens& data, const std::vector<std::int64_t>& in
     const auto ids = data.tokens.at(index);
     const std::int64_t begin = data.tokens.begin(index);
     const auto role = [&](std::size_t i) { return data.roles[static_cast<std::size_t>(begin) + i]; };
-    // Three draws a token: is it chosen (a word: by its first token's), what becomes of it, and which token takes its place.
+    // Three draws per token: is it chosen (a word: by its first token's), what becomes of it, and which token takes its place.
     const auto place = [&](std::size_t i, std::uint64_t use) { return 3 * (static_cast<std::uint64_t>(begin) + i) + use; };
     const auto first = static_cast<std::int64_t>(out.ids.size());
     const std::size_t chosen_before = out.places.size();
@@ -180,7 +180,7 @@ MlmTask::MlmTask(Context& ctx, const MlmConfig& config, const EncoderStart& star
 }
 
 void MlmTask::check_settings() const {
-  if (config_.text.empty()) wrong_setting("train mlm", "text", "is missing: expected files with a text a line");
+  if (config_.text.empty()) wrong_setting("train mlm", "text", "is missing: expected files with a text per line");
   for (const auto* files : {&config_.text, &config_.valid_text}) check_text(*files);
   if (!(config_.mask_probability > 0.0F && config_.mask_probability < 1.0F))
     wrong_setting("train mlm", "mask_probability", "is {}: expected a value between 0 and 1", config_.mask_probability);

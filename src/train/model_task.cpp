@@ -9,10 +9,13 @@ namespace transformer {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+Tensor to_tensor(Context& ctx, const HostTensor& host) {
+  return std::visit([&]<class T>(const std::vector<T>& values) { return Tensor::from<T>(ctx, host.shape, values); }, host.values);
+}
+
 NamedTensors to_tensors(Context& ctx, const HostTensors& host) {
   NamedTensors out;
-  for (const auto& [name, tensor] : host)
-    std::visit([&]<class T>(const std::vector<T>& values) { out[name] = Tensor::from<T>(ctx, tensor.shape, values); }, tensor.values);
+  for (const auto& [name, tensor] : host) out[name] = to_tensor(ctx, tensor);
   return out;
 }
 
@@ -36,7 +39,7 @@ void ModelTask::open_model(const std::string& folder, const std::function<json(c
     json wanted = config;
     wanted.update(changed);
     const std::string reason = why_not(*make_model(wanted));  // no memory is taken for a model of another kind
-    if (!reason.empty()) fail("config.json", "a model of type {} {}", config.value("model_type", json("unknown")).dump(), reason);
+    if (!reason.empty()) fail("config.json", "a model of type \"{}\" {}", model_type_of(config), reason);
   } catch (const Error& e) {
     fail(folder, "{}", e.what());
   }

@@ -16,6 +16,7 @@
 #include "train/encoder_batch.h"
 #include "train/head_labels.h"
 #include "transformer/core/setting_error.h"
+#include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/shape.h"
 
 namespace transformer {
@@ -26,16 +27,15 @@ using nlohmann::json;
 
 constexpr const char* tag_head = "ForTokenClassification";
 
-HostTensors batch_of(const TextModel& model, const TaggedTokens& data, const std::vector<std::int64_t>& indices) {
-  HostTensors out = padded_ids(data.tokens, indices, padding_of(model));
-  const Shape shape = out["input_ids"].shape;
-  std::vector<std::int64_t> labels(static_cast<std::size_t>(shape.numel()), TaggedTokens::ignored);
-  for (std::size_t row = 0; row < indices.size(); ++row) {
-    const auto tags = data.tags.at(indices[row]);
-    std::copy(tags.begin(), tags.end(), labels.begin() + static_cast<std::ptrdiff_t>(row) * shape[1]);
-  }
-  out["labels"] = {shape, std::move(labels)};
-  return out;
+LabelledBatch batch_of(const TaggedTokens& data, const std::vector<std::int64_t>& indices) {
+  std::vector<std::int64_t> tags;
+  for (const std::int64_t i : indices) tags.insert(tags.end(), data.tags.at(i).begin(), data.tags.at(i).end());
+  const Shape shape{std::ssize(tags)};
+  return {packed_texts(data.tokens, indices), {shape, std::move(tags)}};
+}
+
+Tensor loss_of(Context& ctx, const Tensor& logits, const HostTensor& tags) {
+  return cross_entropy(ctx, logits, to_tensor(ctx, tags), {.ignore = TaggedTokens::ignored});
 }
 
 std::int64_t words_of(const TaggedTokens& data, const std::vector<std::int64_t>& indices) {
@@ -56,20 +56,20 @@ Evaluation judge(Context& ctx, const TextModel& model, const TaggedTokens& data,
   const Inference inference(ctx);
   Evaluation out = unmeasured(names);
   for (const auto& indices : plan_epoch(data.tokens, judging_tokens(data.tokens), 0, 0)) {
-    const NamedTensors result = model.run(ctx, to_tensors(ctx, batch_of(model, data, indices)));
-    out.loss += static_cast<double>(result.at("loss").item()) * static_cast<double>(words_of(data, indices));
-    const Tensor logits = cast(ctx, result.at("logits"), DType::float32);  // [texts, longest, tags]
-    const std::vector<float> values = logits.to_vector<float>();
-    const auto n = static_cast<std::size_t>(logits.cols()), longest = static_cast<std::size_t>(logits.dim(1));
-    for (std::size_t row = 0; row < indices.size(); ++row) {
-      const auto tags = data.tags.at(indices[row]);
+    const LabelledBatch batch = batch_of(data, indices);
+    const Tensor logits = model.label_logits(ctx, batch.texts);  // [tokens, tags]
+    out.loss += static_cast<double>(loss_of(ctx, logits, batch.labels).item()) * static_cast<double>(words_of(data, indices));
+    const std::vector<float> values = cast(ctx, logits, DType::float32).to_vector<float>();
+    const auto n = static_cast<std::size_t>(logits.cols());
+    std::size_t at = 0;
+    for (const std::int64_t index : indices) {
       std::vector<std::string> truth, predicted;
-      for (std::size_t i = 0; i < tags.size(); ++i) {
-        if (tags[i] == TaggedTokens::ignored) continue;
-        const auto scores = std::span(values).subspan((row * longest + i) * n, n);
+      for (const std::int32_t tag : data.tags.at(index)) {
+        const auto scores = std::span(values).subspan(n * at++, n);
+        if (tag == TaggedTokens::ignored) continue;
         const auto best = static_cast<std::size_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
-        if (auto* matrix = std::get_if<ConfusionMatrix>(&out.scores)) matrix->add(tags[i], static_cast<std::int64_t>(best));
-        else truth.push_back(names[static_cast<std::size_t>(tags[i])]), predicted.push_back(names[best]);
+        if (auto* matrix = std::get_if<ConfusionMatrix>(&out.scores)) matrix->add(tag, static_cast<std::int64_t>(best));
+        else truth.push_back(names[static_cast<std::size_t>(tag)]), predicted.push_back(names[best]);
       }
       if (auto* entities = std::get_if<EntityScores>(&out.scores)) entities->add_text(truth, predicted);
     }
@@ -238,7 +238,12 @@ Batch TagTask::prepare(std::int64_t index) const {
   const std::vector<std::int64_t>& indices = plan_[static_cast<std::size_t>(index)];
   std::int64_t tokens = 0;
   for (const std::int64_t i : indices) tokens += std::ssize(training_.tokens.at(i));
-  return {.content = batch_of(network(), training_, indices), .targets = words_of(training_, indices), .tokens = tokens};
+  return {.content = batch_of(training_, indices), .targets = words_of(training_, indices), .tokens = tokens};
+}
+
+Tensor TagTask::loss(Context& ctx, const Batch& batch) const {
+  const auto& [texts, tags] = *std::any_cast<LabelledBatch>(&batch.content);
+  return loss_of(ctx, network().label_logits(ctx, texts), tags);
 }
 
 Metrics TagTask::validate(Context& ctx) {

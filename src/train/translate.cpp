@@ -7,6 +7,7 @@
 #include "io/shared/json.h"
 #include "models/shared/purpose.h"
 #include "tokenizers/shared/kinds.h"
+#include "tokenizers/shared/tokenizer_config.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
 #include "transformer/core/setting_error.h"
@@ -94,7 +95,7 @@ TranslateLayout decided(TranslateLayout given, TransformerConfig model, bool sep
   model.tgt_vocab_size = separate ? 1 : 0;
   if (given == TranslateLayout::automatic) {
     if (TranslateLayout kept{}; resumed)
-      return detail::read_value(read_json(*resumed / "config.json").at("model_type"), kept, "model_type"), kept;
+      return detail::read_value(nlohmann::json(model_type_of(read_json(*resumed / "config.json"))), kept, "arch"), kept;
     if (!why_not_open(model).empty()) return TranslateLayout::transformer;
     return model.norm == NormPlace::pre ? TranslateLayout::pegasus : TranslateLayout::marian;
   }
@@ -119,13 +120,12 @@ nlohmann::json changed_dropout(const FineTuning& start, const nlohmann::json& co
   nlohmann::json changes = nlohmann::json::object();
   if (!start.dropout && !start.attention_dropout && !start.ffn_dropout) return changes;
   const std::unique_ptr<Model> model = make_model(config);
-  const auto* seq2seq = dynamic_cast<const Seq2SeqModel*>(model.get());
-  if (seq2seq == nullptr) return changes;  // it is refused
-  const DropoutKeys& keys = seq2seq->dropout_keys();
-  auto change = [&](const char* field, const std::optional<float>& value, const std::string& key) {
-    if (!value) return;
-    if (key.empty()) wrong_setting("train translate", field, "is set, but {} has one `dropout` for all: set that", architecture_of(*model));
-    changes[key] = probability("train translate", field, *value);
+  if (dynamic_cast<const EncoderDecoderModel*>(model.get()) == nullptr) return changes;  // it is refused
+  const DropoutKeys& keys = find_family(config)->dropout;
+  auto change = [&](const char* field, const std::optional<float>& value, const std::vector<std::string>& names) {
+    if (value && names.empty())
+      wrong_setting("train translate", field, "is set, but {} has one `dropout` for all: set that", architecture_of(*model));
+    set_dropout(changes, "train translate", field, value, names);
   };
   change("dropout", start.dropout, keys.all);
   change("attention_dropout", start.attention_dropout, keys.attention);
@@ -155,12 +155,9 @@ void save_marian_tokenizers(const TokenizerPair& pair, const fs::path& folder) {
   target.save(folder / target_file);
   write_json(folder / "vocab.json", vocabulary_of(source));
   if (!pair.joint()) write_json(folder / "target_vocab.json", vocabulary_of(target));
+  const SpecialNames tokens{.pad = source.piece(source.pad()), .unk = source.piece(source.unk()), .eos = source.piece(source.eos())};
   write_json(folder / "tokenizer_config.json",
-             {{"tokenizer_class", "MarianTokenizer"},
-              {"unk_token", source.piece(source.unk())},
-              {"eos_token", source.piece(source.eos())},
-              {"pad_token", source.piece(source.pad())},
-              {"separate_vocabs", !pair.joint()}});
+             tokenizer_config(tokens, {{"tokenizer_class", "MarianTokenizer"}, {"separate_vocabs", !pair.joint()}}));
 }
 
 }  // namespace
@@ -199,7 +196,7 @@ void TranslateTask::open(const FineTuning& start) {
   open_model(
       start.from, [&](const nlohmann::json& config) { return changed_dropout(start, config); },
       [](const Model& model) {
-    return dynamic_cast<const Seq2SeqModel*>(&model) != nullptr
+    return dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr
         ? ""
         : "does not translate: expected one with an encoder and a decoder, such as Marian, BART or T5";
       },
@@ -235,7 +232,7 @@ void TranslateTask::read(const PairSource& training, const PairSource& validatio
 }
 
 std::shared_ptr<const EncoderDecoder> TranslateTask::network() const {
-  auto model = std::dynamic_pointer_cast<const Seq2SeqModel>(shared_model());
+  auto model = std::dynamic_pointer_cast<const EncoderDecoderModel>(shared_model());
   return {model, &model->network};
 }
 
@@ -281,7 +278,7 @@ TokenizerPair TranslateTask::made_tokenizers() const {
 }
 
 std::string TranslateTask::layout() const {
-  if (!started_from().empty()) return fmt::format("{}, from {}", model().config().value("model_type", "transformer"), started_from());
+  if (!started_from().empty()) return fmt::format("{}, from {}", model_type_of(model().config()), started_from());
   const std::string name = detail::write_value(config_.arch, "arch"), why_not = other_tools() ? "" : why_not_open(settings_);
   return why_not.empty() ? name : fmt::format("{} ({})", name, why_not);
 }
@@ -296,7 +293,7 @@ void TranslateTask::build(TransformerConfig model) {
   build_model(config_.arch == TranslateLayout::marian        ? marian_config(settings_, tokens())
                   : config_.arch == TranslateLayout::pegasus ? pegasus_config(settings_, tokens())
                                                              : classic_config(settings_));
-  dynamic_cast<Seq2SeqModel&>(this->model()).complete_fresh(context());
+  dynamic_cast<EncoderDecoderModel&>(this->model()).complete_fresh(context());
 }
 
 nlohmann::json TranslateTask::identity() const {
@@ -349,7 +346,7 @@ Metrics TranslateTask::validate(Context& ctx) {
   }
   Metrics measured{{"loss", sum / count}, {"perplexity", std::exp(sum / count)}};
   if (config_.eval_bleu) {
-    const auto translated = translator().translate(ctx, validation_sources_, {.beam = config_.eval_beam});
+    const auto translated = translator().translate(ctx, validation_sources_, {.num_beams = config_.eval_beam});
     measured.emplace_back("bleu", corpus_bleu(translated, {&validation_references_, 1}, {.tokenizer = config_.eval_tokenize}).score);
   }
   return measured;

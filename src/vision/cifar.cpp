@@ -21,7 +21,7 @@ fs::path inside(const std::string& folder) {
   return folder;
 }
 
-// The names in the file, one a line; numbers where there is no such file.
+// The names in the file, one per line; numbers where there is no such file.
 std::vector<std::string> class_names(const fs::path& path, std::int64_t count) {
   std::vector<std::string> names;
   std::ifstream file(path);

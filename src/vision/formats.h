@@ -1,5 +1,5 @@
 #pragma once
-// The formats that images come in, one reader a file. What an image is, is told by how its bytes begin, not by its name; colours are
+// The formats that images come in, one reader per file. What an image is, is told by how its bytes begin, not by its name; colours are
 // those of Pillow's convert("RGB"), upright as ImageOps.exif_transpose makes them.
 
 #include <array>
@@ -32,7 +32,7 @@ struct ImageFormat {
   bool (*begins)(std::string_view bytes);  // the first 32 are enough
   Image (*read)(const ImageFile& file);
 };
-// Null for what is none of the formats.
+// Null for what is in none of the formats.
 const ImageFormat* image_format(std::string_view bytes);
 
 Image read_png(const ImageFile& file);

@@ -52,7 +52,7 @@ class ImageFolder final : public ImageDataset {
         else others.push_back(name + "/" + file.path().filename().string());
       }
       if (paths_.size() == before) {
-        notes_.push_back(fmt::format("{}: there are no images in it, so this is no class", one.path().string()));
+        notes_.push_back(fmt::format("{}: there are no images in it, so this is not a class", one.path().string()));
         continue;
       }
       labels_.insert(labels_.end(), paths_.size() - before, std::ssize(classes_));

@@ -82,7 +82,7 @@ class SettingsReader {
     if (given->is_number()) return std::vector<float>(3, get(key, 0.0F));
     auto values = get(key, fallback);
     if (values.size() != 3 && values.size() != 1)
-      fail(where, "{} is {}: expected three numbers, one a channel, or one for grey images", key, given->dump());
+      fail(where, "{} is {}: expected three numbers, one per channel, or one for grey images", key, given->dump());
     return values;
   }
   void done() {

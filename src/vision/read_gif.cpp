@@ -12,7 +12,7 @@ class Codes {
  public:
   explicit Codes(std::uint32_t bits) : bits_(bits), clear_(1U << bits) { reset(); }
 
-  // Takes a byte of the file and puts the pixels that it completes; false at the end, and at what is no code.
+  // Takes a byte of the file and puts the pixels that it completes; false at the end, and at what is not a code.
   template <class Put>
   bool take(std::uint32_t byte, const Put& put) {
     buffer_ |= byte << held_;

@@ -24,7 +24,7 @@ TEST_F(Command, WrongUsageIsCodeTwoAndNamesTheNearest) {
   expect_usage("inspect --d-model 1.5", "expected an integer");
   expect_usage("inspect --dropout nan", "expected a number");
   expect_usage("inspect --activation rel", "did you mean 'relu'?");
-  expect_usage("inspect --preset bsae", "'bsae' is none of tiny, small, base, big; did you mean 'base'?");
+  expect_usage("inspect --preset bsae", "'bsae' is not one of tiny, small, base, big; did you mean 'base'?");
   expect_usage("inspect --tie-output=perhaps", "tie-output");
   expect_usage("tokenize", "MODEL is required");
   expect_usage("tokenize train", "--input is required");

@@ -134,7 +134,7 @@ TEST_F(LoraCommand, SaysWhatIsMissing) {
   expect_usage(further + std::string("--save-dir other --lora-alpha 4"), "give --lora-rank");
   expect_failure(further + std::string("--save-dir other --lora-rank 4 --lora-targets q_proj"),
                  "no matrix of this model is called 'q_proj'");
-  expect_failure("generate base --adapter cats.txt --prompt a", "cats.txt: is no adapter");
+  expect_failure("generate base --adapter cats.txt --prompt a", "cats.txt: is not an adapter");
   EXPECT_FALSE(fs::exists(folder_ / "other"));
 }
 

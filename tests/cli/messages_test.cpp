@@ -129,7 +129,7 @@ TEST_F(Messages, WhatIsMostlyUnknown) {
             0)
       << read("stderr");
   EXPECT_EQ(run("translate t --text 'the cat'").err, "");
-  expect_parts(run("translate t --text 'un chat noir'").err, {"of 1 lines most tokens are unknown to the model"});
+  expect_parts(run("translate t --text 'un chat noir'").err, {"of 1 texts most tokens are unknown to the model"});
 }
 
 }  // namespace transformer::test

@@ -193,14 +193,14 @@ TEST_F(TrainForecast, BadInputIsNamedAndNothingIsWritten) {
     write("bad.csv", text);
     expect_failure(std::string(train) + "--csv bad.csv --save-dir model " + more, message);
   };
-  refused(with_cell(7, 2, "abc"), "bad.csv: row 7 (line 8), column 'volume': 'abc' is no number");
-  refused(with_cell(7, 0, "2020-01-32"), "bad.csv: row 7 (line 8), column 'date': '2020-01-32' is no date");
+  refused(with_cell(7, 2, "abc"), "bad.csv: row 7 (line 8), column 'volume': 'abc' is not a number");
+  refused(with_cell(7, 0, "2020-01-32"), "bad.csv: row 7 (line 8), column 'date': '2020-01-32' is not a date");
   refused(with_cell(7, 0, "2020-01-03"), "'2020-01-03' is not after '2020-01-06'");
   refused(with_cell(7, 2, ""), "1 value is missing: row 7 (line 8), column 'volume'; choose what becomes of them");
   refused(csv_.substr(0, csv_.find("2020-01-20")), "has 19 rows, 13 of them for training, but a window takes 37");
   refused(csv_.substr(0, csv_.find("2020-01-20")), "such as --context 6 --horizon 1 --patch-length 1 --stride 1");
   refused(csv_, "this split takes 14400", "--split etth");
-  refused(csv_, "the target 'prices' is none of the channels price, volume; did you mean 'price'?", "--target prices");
+  refused(csv_, "the target 'prices' is not one of the channels price, volume; did you mean 'price'?", "--target prices");
   expect_usage(std::string(train) + "--patch-length 40 --save-dir model", "--patch-length is 40 and --context 30");
   expect_failure(std::string(train) + "--csv none.csv --save-dir model", "none.csv");
   expect_usage("train forecast --max-epoch 1 --save-dir model", "the series is missing");

@@ -83,7 +83,7 @@ GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Causal);
 
 TEST_P(Causal, GivesTheReferencesTokens) {
   Loaded c(GetParam());
-  const CausalModel view(c.text);
+  const CausalView view(c.text);
   const std::vector<Ids> prompts = c.rows("input_ids");
   GenerationConfig config = load_generation_config(c.golden.folder);
   std::int64_t longest = 0;  // the longest of what was found had no room for more
@@ -123,7 +123,7 @@ TEST_P(Causal, StepsAreOnePass) {
   std::vector<Ids> seen;
   for (std::size_t r = 0; r < rows.size(); ++r)
     seen.emplace_back(rows[r].begin(), rows[r].begin() + static_cast<std::ptrdiff_t>(2 + 3 * r));
-  const CausalModel view(c.text);
+  const CausalView view(c.text);
   const std::vector<std::span<const std::int32_t>> sources(seen.begin(), seen.end());
   const auto decoder = view.start(c.ctx, sources);
 
@@ -159,10 +159,10 @@ TEST_P(Causal, StepsAreOnePass) {
   }
 }
 
-TEST(CausalModel, EndsWhereItsPositionsEnd) {
+TEST(CausalView, EndsWhereItsPositionsEnd) {
   for (const std::string& name : causal_cases()) {
     Loaded c(name);
-    const CausalModel view(c.text);
+    const CausalView view(c.text);
     const std::int64_t positions = c.golden.config.value("n_positions", std::int64_t{0});
     if (positions == 0) {
       EXPECT_EQ(view.max_tokens(), std::numeric_limits<std::int64_t>::max()) << name;
@@ -180,14 +180,14 @@ TEST(CausalModel, EndsWhereItsPositionsEnd) {
 }
 
 // Beyond its positions a text goes on from its newer half, alone as in company, in a beam as well.
-TEST(CausalModel, SlidesWhereItsPositionsEnd) {
+TEST(CausalView, SlidesWhereItsPositionsEnd) {
   std::size_t tried = 0;
   for (const std::string& name : causal_cases()) {
     Loaded c(name);
     const std::int64_t positions = c.golden.config.value("n_positions", std::int64_t{0});
     if (positions == 0) continue;
     ++tried;
-    const CausalModel view(c.text, {}, 0, true);
+    const CausalView view(c.text, {}, 0, true);
     const auto wanted = static_cast<std::size_t>(2 * positions + 3);
     Ids longer;  // than the table: its end is read
     for (std::int64_t i = 0; i < positions + 5; ++i) longer.push_back(static_cast<std::int32_t>(3 + i % 7));
@@ -212,15 +212,15 @@ TEST(CausalModel, SlidesWhereItsPositionsEnd) {
   EXPECT_GT(tried, 0U);
 }
 
-TEST(CausalModel, RefusesWhatItCannotBe) {
+TEST(CausalView, RefusesWhatItCannotBe) {
   Context ctx;
   for (const auto& folder : golden_cases("bert")) {
     const auto model = load_model(ctx, folder);
-    EXPECT_THROW(CausalModel(dynamic_cast<const TextModel&>(*model)), Error);
+    EXPECT_THROW(CausalView(dynamic_cast<const TextModel&>(*model)), Error);
   }
   for (const std::string& name : causal_cases()) {
     Loaded c(name);
-    const CausalModel view(c.text);
+    const CausalView view(c.text);
     for (const std::int32_t id : {-1, static_cast<std::int32_t>(c.text.text().vocabulary)})
       EXPECT_THROW(generate(c.ctx, view, std::vector<Ids>{{id}}, {}), Error) << name << " " << id;
     EXPECT_THROW(generate(c.ctx, view, std::vector<Ids>{{}}, {}), Error) << name;
@@ -229,10 +229,10 @@ TEST(CausalModel, RefusesWhatItCannotBe) {
 }
 
 // Tokens that the tokenizer does not have are not generated.
-TEST(CausalModel, KeepsToTheVocabularyItIsGiven) {
+TEST(CausalView, KeepsToTheVocabularyItIsGiven) {
   for (const std::string& name : causal_cases()) {
     Loaded c(name);
-    const CausalModel view(c.text, {}, 7);
+    const CausalView view(c.text, {}, 7);
     const auto found = generate(c.ctx, view, std::vector<Ids>{{1, 2, 3}}, {.max_new_tokens = 8});
     for (std::int32_t id : found[0][0].ids) EXPECT_LT(id, 7) << name;
   }

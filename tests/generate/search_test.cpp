@@ -36,7 +36,7 @@ Transformer random_model(Context& ctx, const TransformerConfig& config) {
   return model;
 }
 
-TranslationModel view(const Transformer& model) { return {model, eos, {}}; }
+EncoderDecoderView view(const Transformer& model) { return {model, eos, {}}; }
 
 // Log-probabilities of each token of a target and of the end, by one pass without a cache.
 std::vector<float> uncached(Context& ctx, const Transformer& model, Ids source, const Ids& target, std::vector<float>* all = nullptr) {
@@ -106,8 +106,8 @@ TEST(Search, EqualsExhaustiveSearch) {
     for (std::size_t s = 0; s < sources.size(); ++s)
       for (const Ids& target : targets) log_p[s].push_back(uncached(ctx, model, sources[s], target));
     for (double penalty : {0.0, 0.6, 1.0, 2.5}) {
-      const auto found = search(ctx, view(model), sources,
-                                {.beam = 64, .length_penalty = penalty, .n_best = 40, .max_length_a = 0.0, .max_length_b = 3});
+      const auto found = search(ctx, view(model), sources, {.num_beams = 64, .num_return_sequences = 40, .length_penalty = penalty},
+                                {.max_length_a = 0.0, .max_length_b = 3});
       for (std::size_t s = 0; s < sources.size(); ++s) {
         std::vector<std::pair<double, Ids>> want;
         for (std::size_t t = 0; t < targets.size(); ++t) {
@@ -130,7 +130,7 @@ TEST(Search, GreedyIsBeamOne) {
   Context ctx({.seed = 3});
   const Transformer model = random_model(ctx, tiny(30));
   const std::vector<Ids> sources = sources_of({5, 1, 9, 3, 0, 2});
-  const auto found = search(ctx, view(model), sources, {.beam = 1, .allow_unk = true});
+  const auto found = search(ctx, view(model), sources, {.num_beams = 1}, {.allow_unk = true});
   for (std::size_t s = 0; s < sources.size(); ++s) {
     Ids want;
     for (std::size_t limit = 2 * sources[s].size() + 10; want.size() < limit;) {
@@ -158,7 +158,7 @@ TEST(Search, CachedEqualsUncached) {
     config.norm = kind == PositionKind::rotary ? NormPlace::pre : NormPlace::post;
     const Transformer model = random_model(ctx, config);
     const std::vector<Ids> sources = sources_of({7, 2, 4});
-    const auto found = search(ctx, view(model), sources, {.beam = 4, .n_best = 4, .min_length = 18});
+    const auto found = search(ctx, view(model), sources, {.min_new_tokens = 18, .num_beams = 4, .num_return_sequences = 4});
     for (std::size_t s = 0; s < sources.size(); ++s) {
       ASSERT_EQ(found[s].size(), 4U);
       for (const Hypothesis& h : found[s]) {
@@ -180,7 +180,8 @@ TEST(Search, NBestIsSortedAndDistinct) {
   Context ctx({.seed = 8});
   const Transformer model = random_model(ctx, tiny(20));
   const std::vector<Ids> sources = sources_of({3, 6});
-  const auto all = search(ctx, view(model), sources, {.beam = 6, .n_best = 6}), one = search(ctx, view(model), sources, {.beam = 6});
+  const auto all = search(ctx, view(model), sources, {.num_beams = 6, .num_return_sequences = 6}),
+             one = search(ctx, view(model), sources, {.num_beams = 6});
   for (std::size_t s = 0; s < sources.size(); ++s) {
     ASSERT_EQ(all[s].size(), 6U);
     ASSERT_EQ(one[s].size(), 1U);
@@ -199,13 +200,13 @@ TEST(Search, BatchesDoNotChangeWhatIsFound) {
   Context ctx({.seed = 9});
   const Transformer model = random_model(ctx, tiny(40));
   std::vector<Ids> sources = sources_of({5, 17, 1, 9, 30, 3, 3, 0, 12, 8, 2, 25});
-  const auto alone = search(ctx, view(model), sources, {.beam = 3, .batch_tokens = 1});
+  const auto alone = search(ctx, view(model), sources, {.num_beams = 3}, {.batch_tokens = 1});
   for (std::int64_t batch_tokens : {40, 64, 100000}) {
-    const auto together = search(ctx, view(model), sources, {.beam = 3, .batch_tokens = batch_tokens});
+    const auto together = search(ctx, view(model), sources, {.num_beams = 3}, {.batch_tokens = batch_tokens});
     for (std::size_t s = 0; s < sources.size(); ++s) EXPECT_EQ(together[s][0].ids, alone[s][0].ids) << s;
   }
   std::reverse(sources.begin(), sources.end());
-  const auto reversed = search(ctx, view(model), sources, {.beam = 3});
+  const auto reversed = search(ctx, view(model), sources, {.num_beams = 3});
   for (std::size_t s = 0; s < sources.size(); ++s) EXPECT_EQ(reversed[s][0].ids, alone[sources.size() - 1 - s][0].ids) << s;
 }
 
@@ -213,9 +214,9 @@ TEST(Search, TrainingIsLeftAsItWas) {
   Context ctx({.seed = 9});
   const Transformer model = random_model(ctx, tiny(20));
   const std::vector<Ids> sources = sources_of({5, 3});
-  const auto before = search(ctx, view(model), sources, {.beam = 2});
+  const auto before = search(ctx, view(model), sources, {.num_beams = 2});
   ctx.set_training(true);
-  const auto during = search(ctx, view(model), sources, {.beam = 2});
+  const auto during = search(ctx, view(model), sources, {.num_beams = 2});
   EXPECT_TRUE(ctx.training());
   EXPECT_TRUE(ctx.recording());
   for (std::size_t s = 0; s < sources.size(); ++s) EXPECT_EQ(during[s][0].score, before[s][0].score);  // no dropout
@@ -226,7 +227,8 @@ TEST(Search, AlignmentIsTheCrossAttentionOfOnePass) {
   const Transformer model = random_model(ctx, tiny(20));
   const std::vector<Ids> sources = sources_of({5, 2, 8});
   for (std::int64_t layer : {-1, 0}) {
-    const auto found = search(ctx, view(model), sources, {.beam = 3, .n_best = 2, .alignment = true, .alignment_layer = layer});
+    const auto found = search(ctx, view(model), sources, {.num_beams = 3, .num_return_sequences = 2},
+                              {.alignment = true, .alignment_layer = layer});
     for (std::size_t s = 0; s < sources.size(); ++s)
       for (const Hypothesis& h : found[s]) {
         Ids source = sources[s], input = h.ids;
@@ -251,14 +253,15 @@ TEST(Search, AlignmentIsTheCrossAttentionOfOnePass) {
         }
       }
   }
-  expect_error([&] { search(ctx, view(model), sources, {.alignment = true, .alignment_layer = 2}); }, {"layer 2", "2 layers"});
+  expect_error([&] { search(ctx, view(model), sources, {.num_beams = 5}, {.alignment = true, .alignment_layer = 2}); },
+               {"layer 2", "2 layers"});
 }
 
 TEST(Search, EarlyStopping) {
   Context ctx;
   const std::vector<Ids> one{{4}};
   auto best = [&](const FakeModel& model, EarlyStopping stopping) {
-    return search(ctx, model, one, {.beam = 2, .early_stopping = stopping, .max_length_a = 0.0, .max_length_b = 9})[0][0];
+    return search(ctx, model, one, {.num_beams = 2, .early_stopping = stopping}, {.max_length_a = 0.0, .max_length_b = 9})[0][0];
   };
   // "" (0.4) and "a" (0.35·0.3) are finished when "a b" (0.35·0.6) already has a better mean.
   const FakeModel soon([](const Ids&, const Ids& so_far) {
@@ -289,17 +292,17 @@ TEST(Search, LengthsAndRowsThatShrink) {
     return so_far.size() - 1 < source.size() ? over(0.1F, 0.6F, 0.3F) : over(0.9F, 0.06F, 0.04F);
   });
   const std::vector<Ids> sources{{4}, {4, 4, 4, 4}, {4, 4}};
-  auto lengths = [&](const SearchOptions& options) {
+  auto lengths = [&](const GenerationConfig& config, const SearchOptions& options = {}) {
     std::vector<std::size_t> n;
-    for (const auto& found : search(ctx, copy, sources, options)) n.push_back(found[0].ids.size());
+    for (const auto& found : search(ctx, copy, sources, config, options)) n.push_back(found[0].ids.size());
     return n;
   };
   using Lengths = std::vector<std::size_t>;
-  EXPECT_EQ(lengths({.beam = 1}), (Lengths{1, 4, 2}));
+  EXPECT_EQ(lengths({.num_beams = 1}), (Lengths{1, 4, 2}));
   EXPECT_EQ(copy.rows, (Lengths{3, 3, 2, 1, 1}));  // finished sentences are not computed again
-  EXPECT_EQ(lengths({.beam = 1, .min_length = 3}), (Lengths{3, 4, 3}));
-  EXPECT_EQ(lengths({.beam = 1, .max_length_a = 0.5, .max_length_b = 0}), (Lengths{0, 2, 1}));
-  EXPECT_EQ(lengths({.beam = 3, .max_length_a = 1.0, .max_length_b = 0, .min_length = 4}), (Lengths{4, 4, 4}));
+  EXPECT_EQ(lengths({.min_new_tokens = 3, .num_beams = 1}), (Lengths{3, 4, 3}));
+  EXPECT_EQ(lengths({.num_beams = 1}, {.max_length_a = 0.5, .max_length_b = 0}), (Lengths{0, 2, 1}));
+  EXPECT_EQ(lengths({.min_new_tokens = 4, .num_beams = 3}, {.max_length_a = 1.0, .max_length_b = 0}), (Lengths{4, 4, 4}));
   EXPECT_TRUE(search(ctx, copy, {}).empty());
 }
 
@@ -307,7 +310,7 @@ TEST(Search, EqualScoresGoToTheLowerId) {
   Context ctx;
   const FakeModel even([](const Ids&, const Ids& so_far) { return so_far.size() < 3 ? over(0.0F, 0.5F, 0.5F) : over(1.0F, 0.0F, 0.0F); });
   const std::vector<Ids> one{{4}};
-  const auto found = search(ctx, even, one, {.beam = 4, .n_best = 4})[0];
+  const auto found = search(ctx, even, one, {.num_beams = 4, .num_return_sequences = 4})[0];
   ASSERT_EQ(found.size(), 4U);
   EXPECT_EQ(found[0].ids, (Ids{4, 4}));
   EXPECT_EQ(found[1].ids, (Ids{4, 5}));
@@ -320,9 +323,9 @@ TEST(Search, RefusesWhatCannotBe) {
   const FakeModel model([](const Ids&, const Ids&) { return over(1.0F, 0.0F, 0.0F); });
   const FakeModel broken([](const Ids&, const Ids&) { return over(NAN, NAN, NAN); });
   const std::vector<Ids> one{{4}}, longest{Ids(101, 4)};
-  expect_error([&] { search(ctx, model, one, {.beam = 0}); }, {"beam is 0", "1 or more"});
-  expect_error([&] { search(ctx, model, one, {.beam = 2, .n_best = 3}); }, {"n_best is 3", "beam of 2"});
-  expect_error([&] { search(ctx, model, one, {.length_penalty = NAN}); }, {"length_penalty"});
+  expect_error([&] { search(ctx, model, one, {.num_beams = 0}); }, {"num_beams is 0", "1 or more"});
+  expect_error([&] { search(ctx, model, one, {.num_beams = 2, .num_return_sequences = 3}); }, {"num_return_sequences is 3", "beam of 2"});
+  expect_error([&] { search(ctx, model, one, {.num_beams = 5, .length_penalty = NAN}); }, {"length_penalty"});
   expect_error([&] { search(ctx, model, longest); }, {"101 tokens", "at most 100"});
   expect_error([&] { search(ctx, broken, one); }, {"no token is left", "finite"});
 }

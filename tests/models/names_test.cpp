@@ -140,7 +140,7 @@ TEST_F(NamesOnDisk, EveryLayoutGoesThereAndBack) {
     if (a[i].name != "counter") expect_near(b[i].parameter->tensor, detail::to_double(a[i].parameter->tensor), 0.0);
   EXPECT_EQ(other.counter.tensor.item(), 7.0F);
   EXPECT_TRUE(has_gradient(other.table.tensor));
-  EXPECT_FALSE(has_gradient(other.counter.tensor)) << "a buffer is no leaf";
+  EXPECT_FALSE(has_gradient(other.counter.tensor)) << "a buffer is not a leaf";
 }
 
 TEST_F(NamesOnDisk, ThePrefixOfTheBaseModelMayBeMissing) {

@@ -43,7 +43,7 @@ TEST(Settings, EveryKeyIsHonouredOrRefusedByName) {
   expect_refused({{"model_type", "roberta"}}, {{"pad_token_id", std::int64_t{1} << 62}}, {"pad_token_id is 4611686018427387904"});
   expect_refused(small_gpt2(), {{"quantization_config", {{"bits", 4}}}}, {"quantization_config", "quantized weights are not supported"});
   expect_refused(small_gpt2(), {{"pruned_heads", {{"0", {1}}}}}, {"pruned_heads"});
-  expect_refused(small_gpt2(), {{"model_type", "gpt3"}}, {"'gpt3' is none of", "did you mean 'gpt2'?"});
+  expect_refused(small_gpt2(), {{"model_type", "gpt3"}}, {"'gpt3' is not one of", "did you mean 'gpt2'?"});
   expect_refused(small_gpt2(), {{"architectures", {"GPT2DoubleHeadsModel"}}}, {"GPT2DoubleHeadsModel", "GPT2LMHeadModel"});
   expect_refused(small_gpt2(), {{std::string(1'000'000, 'x'), 2}}, {"unknown key 'xxx"});  // at once, without a look for what was meant
   expect_error([] { make_model(json::array()); }, {"expected a JSON object"});

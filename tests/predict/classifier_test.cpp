@@ -239,6 +239,7 @@ TEST(Classifier, LabelsImages) {
 TEST(Classifier, SaysWhatAModelIsForAndWhatIsMissing) {
   Context ctx;
   EXPECT_NE(message_of([&] { Classifier::load(ctx, golden_root() / "gpt2"); }).find("transformer generate"), std::string::npos);
+  EXPECT_NE(message_of([&] { Classifier::load(ctx, golden_root() / "patchtst"); }).find("transformer forecast"), std::string::npos);
   EXPECT_NE(message_of([&] { Classifier::load(ctx, golden_root() / "bert-cls"); }).find("tokenizer.json"), std::string::npos);
   EXPECT_NE(message_of([&] { Classifier::load(ctx, golden_root() / "vit"); }).find("preprocessor_config.json"), std::string::npos);
   EXPECT_NE(message_of([&] { Classifier::load(ctx, golden_root() / "patchtst"); }).find("series"), std::string::npos);

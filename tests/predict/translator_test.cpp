@@ -87,7 +87,7 @@ TEST(Translator, ATextIsTokenisedOnce) {
   const std::vector<std::string> texts{"one two", "three", "", "four five six"};
   const Translator translator(w.model, {counted, counted});
   const int before = counted->texts;
-  const auto found = translator.translate_n_best(w.ctx, texts, {.beam = 1, .alignment = true});
+  const auto found = translator.translate_n_best(w.ctx, texts, {.num_beams = 1}, {.alignment = true});
   EXPECT_EQ(counted->texts - before, static_cast<int>(texts.size()));
   EXPECT_EQ(found[0][0].hypothesis.alignment.front().size(), 4u) << "<s> one two </s>";
 
@@ -142,13 +142,13 @@ TEST(Translator, OneLineOutForEachLineIn) {
   std::string whole;
   for (std::int64_t chunk : {1, 2, 7, 4096}) {
     std::ostringstream out;
-    const TranslationReport report = translator.translate_lines(w.ctx, lines_from(lines), out, {.beam = 2}, {.chunk_lines = chunk});
+    const TextReport report = translator.translate_lines(w.ctx, lines_from(lines), out, {.num_beams = 2}, {}, {.chunk_lines = chunk});
     const std::vector<std::string> got = split(out.str());
     ASSERT_EQ(got.size(), lines.size());
     EXPECT_TRUE(out.str().ends_with('\n'));
     for (std::size_t i : {1U, 2U, 7U, 13U}) EXPECT_EQ(got[i], "") << i;
-    for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(got[i], translator.translate(w.ctx, lines[i], {.beam = 2})) << i;
-    EXPECT_EQ(report.lines, 15);
+    for (std::size_t i = 0; i < lines.size(); ++i) EXPECT_EQ(got[i], translator.translate(w.ctx, lines[i], {.num_beams = 2})) << i;
+    EXPECT_EQ(report.texts, 15);
     EXPECT_EQ(report.empty, 4);
     EXPECT_EQ(report.invalid_utf8, 2);
     EXPECT_EQ(report.truncated, 1);
@@ -170,7 +170,7 @@ TEST(Translator, DoesNotWaitForMoreLines) {
     return ++asked <= 5;
   };
   // After the second line the third is not there yet, and so for the fourth.
-  w.translator().translate_lines(w.ctx, slow, out, {.beam = 1}, {}, [&] { return asked != 2 && asked != 4; });
+  w.translator().translate_lines(w.ctx, slow, out, {.num_beams = 1}, {}, {}, [&] { return asked != 2 && asked != 4; });
   EXPECT_EQ(written, (std::vector<std::size_t>{0, 0, 2, 2, 4, 4}));
   EXPECT_EQ(split(out.str()).size(), 5U);
 }
@@ -179,9 +179,9 @@ TEST(Translator, Formats) {
   Words w;
   const Translator translator = w.translator();
   const std::vector<std::string> texts{"one two three", "", "four"};
-  const auto best = translator.translate_n_best(w.ctx, texts, {.beam = 3, .n_best = 2, .alignment = true});
+  const auto best = translator.translate_n_best(w.ctx, texts, {.num_beams = 3, .num_return_sequences = 2}, {.alignment = true});
   std::ostringstream n_best;
-  translator.translate_lines(w.ctx, lines_from(texts), n_best, {.beam = 3, .n_best = 2});
+  translator.translate_lines(w.ctx, lines_from(texts), n_best, {.num_beams = 3, .num_return_sequences = 2});
   const std::vector<std::string> lines = split(n_best.str());
   ASSERT_EQ(lines.size(), 5U);
   EXPECT_EQ(lines[0], fmt::format("0 ||| {} ||| {:.6g}", best[0][0].text, best[0][0].hypothesis.score));
@@ -190,7 +190,7 @@ TEST(Translator, Formats) {
   EXPECT_TRUE(lines[4].starts_with("2 ||| "));
 
   std::ostringstream aligned;
-  translator.translate_lines(w.ctx, lines_from({"one two three"}), aligned, {.beam = 3, .alignment = true}, {.scores = true});
+  translator.translate_lines(w.ctx, lines_from({"one two three"}), aligned, {.num_beams = 3}, {.alignment = true}, {.scores = true});
   const Hypothesis& h = best[0][0].hypothesis;
   std::string want = fmt::format("{} ||| {:.6g} ||| one two three </s> ||| {} ||| ", best[0][0].text, h.score, best[0][0].text);
   for (std::size_t i = 0; i < h.ids.size(); ++i)

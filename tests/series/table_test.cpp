@@ -108,7 +108,7 @@ TEST(Table, ChannelsAreChosenByName) {
   EXPECT_EQ(table_of(text, {.channels = {"b", "a"}}).values, (Values{2, 1}));
   EXPECT_EQ(table_of(text, {.channels = {"b,a"}}).channels, (Names{"b", "a"}));
   EXPECT_EQ(table_of("\"a,b\"\n7\n", {.channels = {"a,b"}}).values, (Values{7}));
-  expect_refusal(text, {"x.csv", "row 1 (line 2)", "'name'", "'x' is no number", "--channels"});
+  expect_refusal(text, {"x.csv", "row 1 (line 2)", "'name'", "'x' is not a number", "--channels"});
   expect_refusal(text, {"'c'", "did you mean", "date, a, name, b"}, {.channels = {"c"}});
   expect_refusal(text, {"'a' is asked for twice"}, {.channels = {"a", "a"}});
   expect_refusal(text, {"'date' holds the dates"}, {.channels = {"date"}});
@@ -127,18 +127,18 @@ TEST(Table, WhatCannotBeReadIsNamed) {
     expect_refusal(fmt::format("date,a\n2024-01-01,{}\n", cell), {"row 1 (line 2)", "column 'a'", "nothing between thousands", "1234.5"});
   for (const char* cell : {"01/31/20", "31.01.20", "31-Jan-20"})
     expect_refusal(fmt::format("day,a\n{},1\n", cell), {"row 1 (line 2)", "column 'day'", "YYYY-MM-DD", "YYYYMMDD", "--date-format"});
-  expect_refusal("date,a\n01/31/20,1\n", {"'01/31/20' is no date", "YYYY-MM-DD", "--date-format"});
+  expect_refusal("date,a\n01/31/20,1\n", {"'01/31/20' is not a date", "YYYY-MM-DD", "--date-format"});
   for (const std::string_view text : {std::string_view("\xFF\xFE"
                                                        "d\0,\0a\0\n\0",
                                                        10),
                                       std::string_view("\xFE\xFF\0d\0,\0a\0\n", 10)})
     expect_refusal(std::string(text), {"x.csv", "UTF-16", "UTF-8"});
-  expect_refusal("date,a\n2024-01-01,1\n2024-01-02,oops\n", {"row 2 (line 3)", "column 'a'", "'oops' is no number"});
+  expect_refusal("date,a\n2024-01-01,1\n2024-01-02,oops\n", {"row 2 (line 3)", "column 'a'", "'oops' is not a number"});
   expect_refusal("date,a\n2024-01-01,1\n2024-01-02,inf\n", {"row 2", "'inf'"});
   expect_refusal("date,a\n2024-01-01,1e999\n", {"'1e999'"});
   expect_refusal("date,a\n2024-01-01,1\n2024-01-02,2,3\n", {"row 2 (line 3)", "3 cells", "2 columns", "','"});
   expect_refusal("date,a\n2024-01-01,1\n\n2024-01-02\n", {"row 2 (line 4)", "1 cells"});
-  expect_refusal("date,a\n2024-01-01,1\nyesterday,2\n", {"row 2", "column 'date'", "'yesterday' is no date"});
+  expect_refusal("date,a\n2024-01-01,1\nyesterday,2\n", {"row 2", "column 'date'", "'yesterday' is not a date"});
   expect_refusal("date,a\n2024-01-01,1\n7,2\n", {"row 2", "another way"});
   expect_refusal("date,a\n2024-01-02,1\n2024-01-02,2\n", {"row 2", "is not after '2024-01-02'", "must increase"});
   expect_refusal("date,a\n2024-01-01,\"1\n", {"line 2", "does not end"});
@@ -214,8 +214,8 @@ TEST(Table, DecimalCommas) {
   expect_refusal("a;b\n5;1,234\n6;2,345\n", {"'1,234' in row 1 (line 2), column 'b'", "--decimal ,"});
   expect_refusal("a;b\n1,234;5.5\n", {"'1,234' in row 1", "'5.5' in row 1"});
   expect_refusal("a;b\n1,5;5.5\n", {"'1,5' in row 1", "'5.5' in row 1"});
-  expect_refusal("a;b\n1,5;5\n", {"'1,5' is no number"}, {.decimal = Decimal::point});
-  expect_refusal("a;b\n1.5;5\n", {"'1.5' is no number", "--decimal"}, {.decimal = Decimal::comma});
+  expect_refusal("a;b\n1,5;5\n", {"'1,5' is not a number"}, {.decimal = Decimal::point});
+  expect_refusal("a;b\n1.5;5\n", {"'1.5' is not a number", "--decimal"}, {.decimal = Decimal::comma});
 }
 
 TEST(Table, TablesWithoutNames) {
@@ -230,7 +230,7 @@ TEST(Table, TablesWithoutNames) {
   EXPECT_EQ(table_of("0,1\n3,4\n", {.header = Header::yes}).channels, (Names{"0", "1"}));
   EXPECT_EQ(table_of("2024-01-01,1\n2024-01-02,3\n", {.header = Header::yes}).channels, (Names{"1"}));
   EXPECT_EQ(table_of("date,0,1\n2024-01-01,1,2\n").channels, (Names{"0", "1"}));
-  expect_refusal("a,b\n1,2\n", {"'a' is no number"}, {.header = Header::no});
+  expect_refusal("a,b\n1,2\n", {"'a' is not a number"}, {.header = Header::no});
 }
 
 }  // namespace transformer::test

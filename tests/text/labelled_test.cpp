@@ -67,7 +67,7 @@ TEST(Labelled, HeadersWithOtherNames) {
   EXPECT_EQ(rows(folder.write("a.tsv", "Sentiment\tReview\npos\tfine\nneg\tbad\n")), Rows({"2|fine||pos", "3|bad||neg"}));
   EXPECT_EQ(rows(folder.write("b.tsv", "what\tcategory\nfine\tpos\n")), Rows({"2|fine||pos"}));
   EXPECT_EQ(rows(folder.write("c.csv", ",Review,Stars\n0,fine,good\n1,bad,poor\n")), Rows({"2|fine||good", "3|bad||poor"}));
-  // Other names: words that are no class of another row, in a file whose kind has a header.
+  // Other names: words that are not the class of another row, in a file whose kind has a header.
   EXPECT_EQ(rows(folder.write("d.csv", "Aussage,Stimmung\n\"gut, ja\",pos\nschlecht,neg\n")), Rows({"2|gut, ja||pos", "3|schlecht||neg"}));
   EXPECT_EQ(rows(folder.write("e.csv", "fine film,pos\nbad,neg\n")), Rows({"1|fine film||pos", "2|bad||neg"}));
   // Numbers, as pandas names columns that have no name; but not where texts are numbers.

@@ -46,7 +46,7 @@ std::vector<float> losses(Context& ctx, ClassifyTask& task) {
 
 TEST_F(Classify, WeightsOfClassesScaleTheLoss) {
   ClassifyConfig data = config();
-  data.max_tokens = 7;  // one text a batch
+  data.max_tokens = 7;  // one text per batch
   const auto with = [&](const std::string& weights) {
     Context ctx({.seed = 3});
     data.class_weights = weights;

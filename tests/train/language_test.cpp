@@ -94,7 +94,7 @@ TEST_F(Language, TheEndOfTheTextIsKeptForValidation) {
   EXPECT_EQ(task.training_report().text_bytes, 91);
   EXPECT_EQ(task.validation_report().text_bytes, 13);
   EXPECT_EQ(task.validation_report().unknown, 3);  // y, z and 한 are not in the training text
-  // By documents, too: the token between them is no character.
+  // By documents, too: the token between them is not a character.
   const LanguageTask lines(
       ctx,
       {.text = {write("lines", "aaaa\nbbbb\n\ncc\n")}, .valid_split = 0.5, .documents = Documents::line, .context = 3, .batch_size = 1},

@@ -114,7 +114,7 @@ TEST(Trainer, SpeedIsThatOfTraining) {
   for (const nlohmann::json& entry : logged(folder.path())) {
     if (entry.at("split") != "train") continue;
     ++lines;
-    EXPECT_GT(entry.at("tokens_per_second").get<double>(), 4 / 0.05);  // 4 tokens an update, and a validation after each
+    EXPECT_GT(entry.at("tokens_per_second").get<double>(), 4 / 0.05);  // 4 tokens per update, and a validation after each
   }
   EXPECT_EQ(lines, 2);
 }

@@ -175,7 +175,7 @@ TEST(FineTuning, TheLossOfModelsForManyLanguages) {
     // And it translates: behind the start, or as the start.
     const Translator translator = Translator::load(ctx, folder / "start",
                                                    {.source_lang = data.source_lang, .target_lang = data.target_lang});
-    EXPECT_EQ(translator.translate(ctx, line, {.beam = 2}), task.translator().translate(ctx, line, {.beam = 2}));
+    EXPECT_EQ(translator.translate(ctx, line, {.num_beams = 2}), task.translator().translate(ctx, line, {.num_beams = 2}));
     expect_error([&] { Translator::load(ctx, folder / "start", {.source_lang = data.source_lang, .target_lang = "kr"}); },
                  {"--target-lang", "'kr'"});
   }

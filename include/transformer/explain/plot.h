@@ -22,7 +22,7 @@ struct SeriesPlot {
   std::string band = {};                 // what the bands are, for the legend: "10 to 90 %"
 };
 
-// An SVG document of its own: a panel a channel, with labelled axes and a line where the forecast begins. Light or dark as the reader's
+// An SVG document of its own: a panel per channel, with labelled axes and a line where the forecast begins. Light or dark as the reader's
 // system is. The same plot gives the same text. Error when lengths do not fit each other.
 std::string series_svg(const SeriesPlot& plot);
 

@@ -48,13 +48,13 @@ class SequenceModel {
 };
 
 // An encoder-decoder of any family as a SequenceModel.
-class TranslationModel final : public SequenceModel {
+class EncoderDecoderView final : public SequenceModel {
  public:
   // The model must outlive this object. source_eos: the end token that is added to every source; -1: sources are given as the
   // model reads them. target: what the decoder begins with is `bos`. vocabulary: tokens with this id or a larger one are not
   // generated, where a model has more than its tokenizer; 0: all are. language: a token behind the start token; -1: none.
-  TranslationModel(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary = 0,
-                   std::int32_t language = -1);
+  EncoderDecoderView(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary = 0,
+                     std::int32_t language = -1);
   std::unique_ptr<StepDecoder> start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const override;
   SpecialTokens special() const override { return target_; }
   std::vector<std::int32_t> prompt(std::span<const std::int32_t> source) const override;

@@ -39,7 +39,7 @@ class LineReader {
   std::int64_t number_ = 0;
 };
 
-// Something that gives lines, one a call, until it returns false.
+// Something that gives lines, one per call, until it returns false.
 using LineSource = std::function<bool(std::string& line)>;
 
 // The lines of all files, one file after the other.

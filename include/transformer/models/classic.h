@@ -22,6 +22,7 @@ void load_classic(Context& ctx, Encoder& model, const std::filesystem::path& fol
 // A whole model from its folder, or into it: config.json, which says model_type "transformer", and model.safetensors.
 // Reading refuses a config of another model type, or a key it does not know, by name. Each file is written atomically.
 std::unique_ptr<Transformer> load_transformer(Context& ctx, const std::filesystem::path& folder);
+bool is_classic(const nlohmann::json& config);                   // model_type "transformer", or none
 nlohmann::json classic_config(const TransformerConfig& config);  // what config.json says
 TransformerConfig read_transformer_config(const std::filesystem::path& folder);
 void write_transformer_config(const TransformerConfig& config, const std::filesystem::path& folder);

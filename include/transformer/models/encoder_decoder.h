@@ -1,6 +1,7 @@
 #pragma once
 // An encoder that reads a source and a decoder that writes a target: the one body of the original Transformer, T5, BART and its
-// relatives. models/transformer.h makes the original of it, models/seq2seq.h a checkpoint of any of these families.
+// relatives. `Transformer` (models/transformer.h) is this body with the original's settings,
+// `EncoderDecoderModel` a checkpoint of any of these families, `EncoderDecoderView` (generate/decoder.h) what the searches see of it.
 
 #include <optional>
 

@@ -1,6 +1,6 @@
 #pragma once
-// The loss of a head that gives one row of scores a sample, of the kind Hugging Face chooses: cross-entropy for labels that
-// are classes, mean squared error for one number a sample, binary cross-entropy for several labels at once.
+// The loss of a head that gives one row of scores per sample, of the kind Hugging Face chooses: cross-entropy for labels that
+// are classes, mean squared error for one number per sample, binary cross-entropy for several labels at once.
 
 #include "transformer/core/context.h"
 #include "transformer/core/tensor.h"

@@ -36,9 +36,26 @@ struct RunOptions {
   bool attentions = false;     // attentions.N: the weights of each layer [batch, heads, queries, keys]
 };
 
+// What a model gives. There is no default: a new family must say it.
+enum class Purpose : std::uint8_t {
+  text_vectors,    // of a text and its tokens
+  next_words,      // a text that goes on
+  masked_words,    // the words behind a mask
+  text_labels,     // classes of a text, or numbers
+  token_labels,    // a class for each token of a text
+  another_text,    // a translation, a summary …
+  image_vectors,   //
+  image_labels,    //
+  forecast,        // the next values of a series
+  series_vectors,  // of the patches of a series
+  series_labels,   // classes of a series, or numbers
+};
+
 class Model {
  public:
   virtual ~Model() = default;
+
+  virtual Purpose purpose() const = 0;
 
   // Takes Hugging Face's input names (padded ids [batch, length], attention_mask, pixel_values, past_values, labels …) and gives
   // its output names: logits, last_hidden_state, pooler_output …; `loss` when there are labels. Outputs are on the tape, so
@@ -82,13 +99,27 @@ class Model {
 // All parameters of a model, as of any module (nn/parameter.h).
 inline std::vector<NamedParameter> parameters(Model& model) { return model.parameters(); }
 
-// One row of the registry.
+// The keys of config.json for a family's dropouts; none where it has no such setting.
+struct DropoutKeys {
+  std::vector<std::string> all = {}, attention = {}, feed_forward = {};
+};
+
+// One row of the registry: what is to be known of a family beside its code.
 struct Family {
   std::string_view model_type;
   std::unique_ptr<Model> (*make)(Settings& settings);
+  std::vector<std::string> classes = {};       // of Hugging Face Transformers; the first one where config.json names none
+  DropoutKeys dropout = {};                    //
   std::vector<std::string> lora_targets = {};  // modules that an adapter is put on unless others are named: PEFT's choice
+
+  // Its class with this head, as in "ForMaskedLM"; "" when it has none.
+  std::string class_with(std::string_view head) const;
 };
 std::vector<std::string> family_names();
+std::string model_type_of(const nlohmann::json& config);                // "transformer" where config.json does not say it
+const Family* find_family(const nlohmann::json& config);                // that config.json is of; null: it is not known
+const Family& family_named(std::string_view model_type);                // Error lists those that are known
+nlohmann::json config_of(const Family& family, std::string_view head);  // how the config.json of a model with that head begins
 std::vector<std::string> usual_lora_targets(const Model& model);
 
 // A model of that config.json; shapes only, no memory is taken.

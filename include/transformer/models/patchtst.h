@@ -54,11 +54,11 @@ ScaledSeries scale_series(Context& ctx, const Tensor& x, const Tensor& observed,
 
 struct PatchTST {
   PatchTSTConfig config;
-  std::vector<Linear> embeddings;  // one, or one a channel: patch → d
+  std::vector<Linear> embeddings;  // one, or one per channel: patch → d
   Parameter cls_token;             // [1, d]
   Parameter positions;             // [tokens, d]
   Stack stack;
-  std::vector<Linear> heads;  // one, or one a channel
+  std::vector<Linear> heads;  // one, or one per channel
 
   explicit PatchTST(const PatchTSTConfig& config);
   std::int64_t tokens() const { return positions.shape[0]; }  // of a channel
@@ -76,6 +76,7 @@ class PatchTSTModel final : public Model {
   explicit PatchTSTModel(const PatchTSTConfig& config) : net_(config) {}
 
   const PatchTSTConfig& series() const { return net_.config; }
+  Purpose purpose() const override;
   NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(net_); }
   std::vector<NamedLinear> linears() override { return transformer::linears(net_); }
@@ -85,5 +86,7 @@ class PatchTSTModel final : public Model {
  private:
   PatchTST net_;
 };
+
+const Family& patchtst_family();
 
 }  // namespace transformer

@@ -20,7 +20,7 @@ namespace transformer {
 std::vector<std::string> preset_names(const TransformerConfig&);
 
 // Sets the sizes and the dropout of the embeddings and sublayers; all other settings, vocabularies among them, stay as they
-// are. Error for a name that is none of preset_names.
+// are. Error for a name that is not one of preset_names.
 void apply_preset(std::string_view name, TransformerConfig& config);
 
 }  // namespace transformer

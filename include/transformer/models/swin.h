@@ -35,7 +35,7 @@ struct Grid {
 // The grid cut into windows that may be shifted, cyclically; where they do not divide it, zeros are added right and below.
 struct Windows {
   Packing packing;  // unpack: [tokens, d] → [windows, window², d]; pack: back
-  Tensor mask;      // shifted: float32 [windows, 1, window², window²], -100 between tokens that are no neighbours; else undefined
+  Tensor mask;      // shifted: float32 [windows, 1, window², window²], -100 between tokens that are not neighbours; else undefined
 };
 Windows cut_windows(Context& ctx, const Grid& grid, std::int64_t window, std::int64_t shift);
 

@@ -29,7 +29,7 @@ struct TextConfig {
   std::int64_t positions = 0;           // rows of a learned table, 0: none
   std::int64_t position_offset = 0;     // row of the first position
   bool positions_skip_padding = false;  // RoBERTa: tokens are counted from the ids, padding keeps row position_offset - 1
-  std::int64_t max_positions = 0;       // the most tokens a text should have
+  std::int64_t max_positions = 0;       // the most tokens that a text should have
   std::int64_t types = 0;               // rows of the table of token types, 0: none
   bool types_are_tokens = false;        // GPT-2: types are looked up among the tokens
   bool embedding_norm = false;
@@ -59,6 +59,15 @@ struct TextInput {
   Tensor types = {};         // [tokens]; by default 0
   Tensor bias = {};          // mask or bias on the scores, see StackInput
   KVCache* cache = nullptr;  // the tokens go on after those in it
+};
+
+// Texts on the host, one behind the other without padding.
+struct PackedTexts {
+  std::vector<std::int64_t> ids = {}, lengths = {};  // all tokens, and how many of them each text has
+  std::vector<std::int64_t> types = {};              // of the tokens: which of two texts; empty: one
+
+  void add(auto&& text) { ids.insert(ids.end(), text.begin(), text.end()), lengths.push_back(std::ssize(text)); }
+  std::int64_t count() const { return std::ssize(lengths); }
 };
 
 struct TextEmbedder {
@@ -92,6 +101,7 @@ class TextModel final : public Model {
   TextModel(const TextConfig& config, std::vector<NameRule> rules, LoadRules load_rules);
 
   const TextConfig& text() const { return config_; }
+  Purpose purpose() const override;
   NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(*this); }
   std::vector<NamedLinear> linears() override;  // all but a language model's output, which its loss uses without its layer
@@ -101,6 +111,12 @@ class TextModel final : public Model {
   // The two steps of a language model, packed: for generation.
   Tensor hidden(Context& ctx, const TextInput& input, StackTrace* trace = nullptr) const;  // [tokens, d]
   Tensor logits(Context& ctx, const Tensor& hidden) const;                                 // [rows, vocabulary], or labels
+  // Packed texts as they go into the stack, and what heads say of them: the labels of each text, or of each token where tokens are
+  // labelled, [texts or tokens, labels]; the pooler's vectors [texts, d]. Error for a model without such a head.
+  TextInput input_of(Context& ctx, const PackedTexts& texts) const;
+  Tensor label_logits(Context& ctx, const PackedTexts& texts) const;
+  Tensor pooler_output(Context& ctx, const PackedTexts& texts) const;
+  bool has_pooler() const { return config_.task == TextTask::hidden && head_.pooler; }
   // A language model's mean loss, packed: targets [tokens] are what should be said at each place (a decoder: the next token), or
   // -100 for nothing. For training: unlike run(), which has Hugging Face's inputs, it lets the last token of a text have a target.
   Tensor loss(Context& ctx, const TextInput& input, const Tensor& targets) const;
@@ -112,7 +128,8 @@ class TextModel final : public Model {
   bool labels_at_padding(const NamedTensors& inputs, const Tensor& mask) const;
   Batch read(Context& ctx, const NamedTensors& inputs) const;
   Tensor transformed(Context& ctx, const Tensor& hidden) const;
-  Tensor pooled(Context& ctx, const Tensor& hidden, const Batch& batch) const;  // [sequences, d]
+  std::vector<std::int64_t> last_tokens(const std::vector<std::int64_t>& ids, const Sequences& sequences) const;  // their rows, if asked
+  Tensor pooled(Context& ctx, const Tensor& hidden, const Sequences& sequences, const std::vector<std::int64_t>& last) const;  // [texts, d]
   Tensor token_loss(Context& ctx, const Tensor& hidden, const Tensor& labels, const Batch& batch) const;
   Tensor language_loss(Context& ctx, const Tensor& hidden, const Tensor& targets) const;
 

@@ -48,4 +48,7 @@ struct Vit {
   }
 };
 
+// The network of a ViT or DeiT model; null for others.
+const Vit* vit_of(const Model& model);
+
 }  // namespace transformer

@@ -3,7 +3,7 @@
 // sequence again.
 //
 //   KVCache cache(rows);                                                                       // empty sequences
-//   stack(ctx, {.x = prompts, .sequences = prompt_lengths, .cache = &cache});                  // any number of tokens a row
+//   stack(ctx, {.x = prompts, .sequences = prompt_lengths, .cache = &cache});                  // any number of tokens per row
 //   stack(ctx, {.x = next, .sequences = Sequences::uniform(rows, 1), .cache = &cache});        // they go on where they ended
 //   cache.reorder(ctx, parents);                                                               // beam search
 //

@@ -20,7 +20,7 @@ enum class PositionKind : std::uint8_t {
   learned,            // added to the embeddings: a trained table
   relative,           // added to the scores: a trained value per head and bucket of distance (T5)
   rotary,             // Q and K are turned by an angle that grows with the position (RoPE)
-  alibi,              // added to the scores: −slope · distance, one slope a head
+  alibi,              // added to the scores: −slope · distance, one slope per head
   sinusoidal_halves,  // as sinusoidal, but all sines come first, then all cosines (Marian)
 };
 enum class FeedForwardKind : std::uint8_t { relu, gelu, gelu_tanh, silu, geglu, geglu_tanh, swiglu, reglu };
@@ -72,7 +72,7 @@ struct StackConfig {
   float attention_scale = 0.0F;            // 0: 1/√head_dim
   bool causal = false;                     // a token sees only itself and those before it
   std::int64_t window = 0;                 // > 0: sees at most this many tokens back
-  std::vector<std::int64_t> windows = {};  // one a layer, instead of `window`
+  std::vector<std::int64_t> windows = {};  // one per layer, instead of `window`
   bool scale_by_layer = false;             // the scores of layer i, from 0, are divided by i + 1 (a setting of GPT-2)
   bool cross_attention = false;            // a decoder that reads an encoder's output
   PositionKind positions = PositionKind::none;

@@ -19,7 +19,7 @@ struct LowRank {
 // x [..., in] → activation(x · weightᵀ + bias) [..., out]
 struct Linear {
   Parameter weight, bias;              // [out, in], [out]
-  std::vector<LowRank> adapters = {};  // beside the weight; not visited, for they are no part of the checkpoint
+  std::vector<LowRank> adapters = {};  // beside the weight; not visited, for they are not part of the checkpoint
 
   Linear() = default;
   Linear(std::int64_t in, std::int64_t out, bool with_bias = true) : Linear(in, std::vector<std::int64_t>{out}, with_bias) {}

@@ -16,7 +16,7 @@ struct RopeTable {
   Tensor cos, sin;
 };
 RopeTable rope_table(Context& ctx, std::int64_t positions, std::int64_t rotary_dim, float base = 10000.0F);
-// The same of position · frequency for other frequencies, one a pair; all values times `scale`.
+// The same of position · frequency for other frequencies, one per pair; all values times `scale`.
 RopeTable rope_table(Context& ctx, std::int64_t positions, std::span<const double> frequencies, double scale = 1.0);
 
 struct RopeOptions {
@@ -26,7 +26,7 @@ struct RopeOptions {
   RopePairs pairs = RopePairs::half_split;
 };
 
-// x [..., cols] with one token a row, position int32 [tokens] its row of the table. The first heads · head_dim
+// x [..., cols] with one token per row, position int32 [tokens] its row of the table. The first heads · head_dim
 // columns are turned, the rest (the values of a fused Q | K | V) are copied. The gradient is turned back.
 Tensor rope(Context& ctx, const Tensor& x, const Tensor& position, const RopeTable& table, const RopeOptions& options);
 

@@ -90,7 +90,6 @@ class Classifier {
   Score score_ = Score::softmax;
   std::vector<std::string> names_;
   TokenizerPtr tokenizer_;                   // of texts
-  std::int32_t padding_ = 0;                 // what fills short texts
   std::optional<ImageProcessor> processor_;  // of images
 };
 

@@ -11,9 +11,8 @@
 #include <span>
 #include <string>
 
-#include "transformer/core/sequences.h"
 #include "transformer/io/config.h"
-#include "transformer/models/model.h"
+#include "transformer/models/text.h"
 #include "transformer/predict/text_report.h"
 #include "transformer/tokenizers/tokenizer.h"
 
@@ -52,8 +51,8 @@ class Embedder {
 
  private:
   Embedder() = default;
-  Tensor hidden(Context& ctx, const std::vector<std::int64_t>& ids, const Sequences& sequences) const;  // [tokens, size]
-  Tensor pooled(Context& ctx, const Tensor& ids, const Tensor& mask) const;  // [texts, longest] → [texts, size]
+  Tensor hidden(Context& ctx, const PackedTexts& texts) const;  // [tokens, size]
+  Tensor pooled(Context& ctx, const PackedTexts& texts) const;  // [texts, size]
 
   std::shared_ptr<const Model> model_;
   TokenizerPtr tokenizer_;

@@ -59,14 +59,14 @@ GenerationConfig with_wishes(GenerationConfig config, const GenerationWishes& wi
 struct GeneratorOptions {
   // False: prompts and what is generated are token ids; no tokenizer is looked for, and every token of the model is possible.
   bool text = true;
-  // A decoder with a table of positions goes on when the table is full: the older half of the text is forgotten (CausalModel).
+  // A decoder with a table of positions goes on when the table is full: the older half of the text is forgotten (CausalView).
   bool slide = true;
   std::filesystem::path adapter = {};  // a folder, see models/lora.h
 };
 
 class Generator {
  public:
-  // Opens a model's folder. With a Context of bfloat16 the weights take half the memory. Error when it is no model that generates
+  // Opens a model's folder. With a Context of bfloat16 the weights take half the memory. Error when it is not a model that generates
   // (it says what it is for), or has no tokenizer though text is wanted.
   static Generator load(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options = {});
 

@@ -11,6 +11,7 @@ namespace transformer {
 // What was odd about texts; nothing of it is an error.
 struct TextReport {
   std::int64_t texts = 0;
+  std::int64_t empty = 0;         // without a token of their own: their translation is empty
   std::int64_t invalid_utf8 = 0;  // sequences replaced by U+FFFD
   std::int64_t truncated = 0;     // longer than the model takes: only the beginning was read
   std::int64_t unknown = 0;       // more than half of their tokens are unknown to the vocabulary

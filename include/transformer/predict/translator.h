@@ -10,6 +10,7 @@
 #include <iosfwd>
 
 #include "transformer/generate/search.h"
+#include "transformer/predict/text_report.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
 namespace transformer {
@@ -18,18 +19,6 @@ struct Translation {
   std::string text = {};
   Hypothesis hypothesis = {};             // its tokens, scores and alignment
   std::vector<std::int32_t> source = {};  // what was translated, as the model read it: the columns of the alignment
-};
-
-// What was odd about the input; nothing of it is an error.
-struct TranslationReport {
-  std::int64_t lines = 0;
-  std::int64_t empty = 0;         // without a token: their translation is empty
-  std::int64_t invalid_utf8 = 0;  // sequences replaced by U+FFFD
-  std::int64_t truncated = 0;     // longer than the model takes: only the beginning was translated
-  std::int64_t unknown = 0;       // more than half of their tokens are unknown to the vocabulary
-
-  // "2 lines were longer than …; …": one line for people, empty when there is nothing to say.
-  std::string summary() const;
 };
 
 // How translate_lines writes.
@@ -60,19 +49,23 @@ class Translator {
   static Translator load(Context& ctx, const std::filesystem::path& folder, const Languages& languages = {},
                          const std::filesystem::path& adapter = {});
 
-  std::string translate(Context& ctx, const std::string& text, const SearchOptions& options = {}) const;
-  std::vector<std::string> translate(Context& ctx, std::span<const std::string> texts, const SearchOptions& options = {}) const;
-  // The n_best translations of each text, best first, with all that is known about them. A text without tokens has one, empty.
+  std::string translate(Context& ctx, const std::string& text, const GenerationConfig& config = {.num_beams = 5}) const;
+  std::vector<std::string> translate(Context& ctx, std::span<const std::string> texts, const GenerationConfig& config = {.num_beams = 5},
+                                     const SearchOptions& options = {}) const;
+  // The num_return_sequences best translations of each text, best first, with all that is known about them. A text without tokens has one,
+  // empty.
   std::vector<std::vector<Translation>> translate_n_best(Context& ctx, std::span<const std::string> texts,
-                                                         const SearchOptions& options = {}, TranslationReport* report = nullptr) const;
+                                                         const GenerationConfig& config = {.num_beams = 5},
+                                                         const SearchOptions& options = {}, TextReport* report = nullptr) const;
 
   // Lines in, lines out, in order: one for each, an empty one for an empty one, whatever bytes they hold. Reads until next()
   // says false; at most chunk_lines at a time, and no more than are there when ready() says that the next one is not. With
-  // n_best > 1 the lines are "number ||| translation ||| score", n_best for each line in; otherwise the score stands behind " ||| "
+  // several sequences the lines are "number ||| translation ||| score", so many for each line in; otherwise the score stands behind " ||| "
   // when asked for. So does the alignment: "source tokens ||| target tokens ||| 0-0 1-2 …", pairs source-target of their numbers
   // from 0, for each target token the source token that it attends to most. Error when writing fails.
-  TranslationReport translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const SearchOptions& options = {},
-                                    const LineOptions& lines = {}, const std::function<bool()>& ready = {}) const;
+  TextReport translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const GenerationConfig& config = {.num_beams = 5},
+                             const SearchOptions& options = {}, const LineOptions& lines = {},
+                             const std::function<bool()>& ready = {}) const;
 
   const EncoderDecoder& model() const { return *model_; }
   const TokenizerPair& tokenizers() const { return tokenizers_; }

@@ -42,7 +42,7 @@ inline constexpr std::string_view date_forms =
 // The patterns that are known without being told. A text may fit several: 01/02/2024.
 std::span<const std::string_view> usual_date_patterns();
 
-// Seconds since 1970-01-01 by the clock of its zone, or the integer itself; nothing when the text is no date. `format` is set to how it
+// Seconds since 1970-01-01 by the clock of its zone, or the integer itself; nothing when the text is not a date. `format` is set to how it
 // is written. 20240229 is an integer here: whether it is a date is known when all of a column are seen.
 std::optional<std::int64_t> parse_date(std::string_view text, DateFormat& format);
 // As a pattern of strptime's letters says; a time of day may follow where it has none. Month and day need no zeros in front.

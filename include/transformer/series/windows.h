@@ -41,7 +41,7 @@ Parts split_rows(const SeriesTable& table, const SplitConfig& config);
 
 // Channels to mean 0 and deviation 1.
 struct Scaler {
-  std::vector<double> mean, deviation;  // one a channel
+  std::vector<double> mean, deviation;  // one per channel
 
   // Of these rows; the deviation of a channel that is constant there is 1.
   static Scaler fit(const SeriesTable& table, const RowRange& rows);

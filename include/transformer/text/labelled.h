@@ -12,7 +12,7 @@
 // also when all of it are single words, of which the label stands in no other row; a word above numbers is one, too. Names are compared
 // without regard to case. Where it is in doubt, an Error says so. Empty lines at the end are passed over.
 //
-// JSON lines (.jsonl, .ndjson): an object a line; the keys are "text" and "label", or those that are named. Labels that are
+// JSON lines (.jsonl, .ndjson): an object per line; the keys are "text" and "label", or those that are named. Labels that are
 // numbers, true or false are taken by their spelling. All may be gzip files.
 //
 // Several labels: a list of JSON ("labels" is looked for where there is no "label"), or, where a separator is given, what stands between

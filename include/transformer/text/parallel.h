@@ -18,7 +18,7 @@
 
 namespace transformer {
 
-// Something that gives pairs of sentences, one a call, until it returns false.
+// Something that gives pairs of sentences, one per call, until it returns false.
 using PairSource = std::function<bool(std::string& source, std::string& target)>;
 
 // Line i of one file belongs to line i of the other; Error at the end if they have not the same number of lines, or none.
@@ -99,7 +99,7 @@ class PairDataset {
 };
 
 // The batches of an epoch, as indices into the data: every pair once; in no batch do the source tokens or the target tokens,
-// each with one special token a sentence, exceed max_tokens; sentences of a batch have similar lengths; the order of the
+// each with one special token per sentence, exceed max_tokens; sentences of a batch have similar lengths; the order of the
 // batches is random. A pure function of its arguments and of the lengths, the same on every machine: a position in the data
 // is (epoch, number of the batch). Error if a pair is too long for a batch of its own.
 std::vector<std::vector<std::int64_t>> plan_epoch(const PairDataset& data, std::int64_t max_tokens, std::uint64_t seed, std::int64_t epoch);

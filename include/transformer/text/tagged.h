@@ -4,11 +4,11 @@
 //   TaggedReader reader("train.conll");
 //   while (auto row = reader.next()) use(row->words, row->tags);
 //
-// CoNLL: a word a line, its columns separated by spaces or tabs, the word in the first and the tag in the last; an empty line behind each
+// CoNLL: a word per line, its columns separated by spaces or tabs, the word in the first and the tag in the last; an empty line behind each
 // text. Lines of -DOCSTART- are passed over.
 //   EU NNP B-ORG
 //   rejects VBZ O
-// JSON lines (.jsonl, .ndjson, .json): an object a line: {"tokens": ["EU", "rejects"], "tags": ["B-ORG", "O"]}. Both may be gzip files.
+// JSON lines (.jsonl, .ndjson, .json): an object per line: {"tokens": ["EU", "rejects"], "tags": ["B-ORG", "O"]}. Both may be gzip files.
 
 #include <cstdint>
 #include <optional>

@@ -45,7 +45,7 @@ struct ClassifyConfig {
     field("test", self.test, "texts with their labels that the best model is judged by when training ends");
     LabelledColumns::visit(self.columns, field);
     field("problem_type", self.problem_type,
-          "what is learned: a class a text, any number of labels, or numbers (auto: labels in lists, or between separators, are several; "
+          "what is learned: a class per text, any number of labels, or numbers (auto: labels in lists, or between separators, are several; "
           "numbers that are not all whole are numbers; else classes)");
     field("class_weights", self.class_weights,
           "what an error costs, by class: none, balanced (rare classes as much as frequent ones), or a number a class, in the order of "

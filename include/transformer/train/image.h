@@ -84,7 +84,7 @@ struct ImageConfig {
     field("skip_broken", self.skip_broken, "leave out images that cannot be read, and say which");
     field("batch_size", self.batch_size, "images of a batch (0: 128, or less where an epoch would have few updates)");
     field("eval_batch_size", self.eval_batch_size, "images of a batch of validation");
-    field("mean", self.mean, "mean of the pixels, one number a channel, in [0, 1] (default: that of the training images)");
+    field("mean", self.mean, "mean of the pixels, one number per channel, in [0, 1] (default: that of the training images)");
     field("std", self.std, "their standard deviation");
     field("label_smoothing", self.label_smoothing, "share of the target that is spread over all classes");
     field("mixup", self.mixup, "alpha of mixup: an image is a mixture of two, by a share drawn from Beta(alpha, alpha) (0: none)");

@@ -1,7 +1,7 @@
 #pragma once
 // The numbers of a training run, in three files of one folder that any tool can read while the run goes on:
 //
-//   metrics.jsonl             one object a line: {"step":100,"epoch":1,"split":"train","seconds":12.5,"loss":4.2}
+//   metrics.jsonl             one object per line: {"step":100,"epoch":1,"split":"train","seconds":12.5,"loss":4.2}
 //   metrics.csv               step,epoch,split,seconds,loss,…   a name that comes later gets a column of its own
 //   events.out.tfevents.*     for TensorBoard, under the tags "train/loss", "valid/bleu", …
 //

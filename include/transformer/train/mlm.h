@@ -31,9 +31,9 @@ struct MlmConfig {
   std::int64_t max_length = 128;
 
   static void visit(auto& self, auto&& field) {
-    field("text", self.text, "training text, a text a line; several files are one behind the other; .gz too");
+    field("text", self.text, "training text, a text per line; several files are one behind the other; .gz too");
     field("valid_text", self.valid_text, "validation text");
-    field("pack", self.pack, "join lines, with [SEP] between them, to texts of max_length tokens, instead of a text a line");
+    field("pack", self.pack, "join lines, with [SEP] between them, to texts of max_length tokens, instead of a text per line");
     field("mask_probability", self.mask_probability, "share of the tokens that are hidden");
     field("whole_word", self.whole_word, "hide all tokens of a word together");
     field("max_tokens", self.max_tokens, "tokens of a batch (0: 4096, or less where an epoch would have few updates)");

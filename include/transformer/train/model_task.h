@@ -31,6 +31,7 @@ struct HostTensor {
 };
 using HostTensors = std::map<std::string, HostTensor, std::less<>>;
 
+Tensor to_tensor(Context& ctx, const HostTensor& host);
 NamedTensors to_tensors(Context& ctx, const HostTensors& host);
 
 struct StartingFolder;

@@ -60,7 +60,7 @@ struct ProgressOptions {
 
 class Progress {
  public:
-  // `out` must outlive this object. That it cannot be written to is no error: training goes on.
+  // `out` must outlive this object. That it cannot be written to is not an error: training goes on.
   explicit Progress(std::FILE* out, ProgressOptions options = {});
   ~Progress();  // ends the live line, so that what is printed next begins on one of its own
   Progress(const Progress&) = delete;

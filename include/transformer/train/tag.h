@@ -28,7 +28,7 @@ struct TagConfig {
   std::int64_t max_length = 256;
 
   static void visit(auto& self, auto&& field) {
-    field("data", self.data, "training texts, a word and its tag a line (CoNLL), or JSON lines (.jsonl); .gz too");
+    field("data", self.data, "training texts, a word and its tag per line (CoNLL), or JSON lines (.jsonl); .gz too");
     field("valid", self.valid, "validation texts with their tags");
     field("test", self.test, "texts with their tags that the best model is judged by when training ends");
     TaggedColumns::visit(self.columns, field);
@@ -75,6 +75,7 @@ class TagTask : public EncoderTask {
   nlohmann::json identity() const override;
   std::int64_t plan(std::int64_t epoch) override;
   Batch prepare(std::int64_t index) const override;
+  Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;  // those of Evaluation
   std::vector<std::string> metrics() const override;
 

@@ -16,8 +16,8 @@
 #include <string>
 
 #include "transformer/io/config.h"
+#include "transformer/models/encoder_decoder_model.h"
 #include "transformer/models/pegasus.h"
-#include "transformer/models/seq2seq.h"
 #include "transformer/models/transformer.h"
 #include "transformer/predict/translator.h"
 #include "transformer/text/bleu.h"
@@ -67,7 +67,7 @@ struct TranslateConfig {
   BleuTokenizer eval_tokenize = BleuTokenizer::v13a;
 
   static void visit(auto& self, auto&& field) {
-    field("source", self.source, "training text, one sentence a line; .gz too");
+    field("source", self.source, "training text, one sentence per line; .gz too");
     field("target", self.target, "its translation, line by line");
     field("tsv", self.tsv, "instead of source and target: one file, source and target separated by a tab (.csv: by a comma or the like)");
     field("valid_source", self.valid_source, "validation text");

@@ -1,4 +1,4 @@
-// Norm of every column over all rows: y = (x - mean)·rstd·weight + bias, mean and rstd one value a column.
+// Norm of every column over all rows: y = (x - mean)·rstd·weight + bias, mean and rstd one value per column.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/batch_norm.cpp"
 #include <hwy/foreach_target.h>

@@ -1,5 +1,5 @@
 #pragma once
-// The CPU's kernels, one file an op, each compiled for several instruction sets and picked at run time.
+// The CPU's kernels, one file per op, each compiled for several instruction sets and picked at run time.
 
 #include <memory>
 

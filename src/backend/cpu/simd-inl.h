@@ -1,5 +1,5 @@
 // Vector helpers shared by the CPU kernels. Included once per instruction set (see any kernel file), so there
-// is no ordinary include guard. All arithmetic is float32: Load widens, Store rounds.
+// is not an ordinary include guard. All arithmetic is float32: Load widens, Store rounds.
 #if defined(TRANSFORMER_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TRANSFORMER_SIMD_INL_H_
 #undef TRANSFORMER_SIMD_INL_H_

@@ -183,7 +183,7 @@ Value changed(Machine& m, const Value& self, const Arguments& args) {
   return m.text(change(*self.string()));
 }
 
-// str.title: a capital after everything that is no letter.
+// str.title: a capital after everything that is not a letter.
 std::string titled(const std::string& text) {
   std::string made, word;
   for (const char c : text) {

@@ -3,7 +3,7 @@
 // which is read at once; prompts of a batch may have different lengths.
 //
 //   auto model = load_model(ctx, "gpt2");
-//   CausalModel view(dynamic_cast<const TextModel&>(*model));
+//   CausalView view(dynamic_cast<const TextModel&>(*model));
 //   std::vector<std::vector<std::int32_t>> prompts{{15496, 11}};
 //   auto found = generate(ctx, view, prompts, {.max_new_tokens = 20});
 
@@ -12,13 +12,13 @@
 
 namespace transformer {
 
-class CausalModel final : public SequenceModel {
+class CausalView final : public SequenceModel {
  public:
   // The model must outlive this object; Error when it has no causal language model head. vocabulary: tokens with this id or a
   // larger one are not generated, where a model has more than its tokenizer; 0: all are. slide: a text may become longer than a
   // learned table of positions; whenever the table is full the older half of the text is forgotten and the rest read again. Of a
   // prompt that is longer than the table its end is read.
-  explicit CausalModel(const TextModel& model, SpecialTokens special = {}, std::int64_t vocabulary = 0, bool slide = false);
+  explicit CausalView(const TextModel& model, SpecialTokens special = {}, std::int64_t vocabulary = 0, bool slide = false);
 
   std::unique_ptr<StepDecoder> start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const override;
   SpecialTokens special() const override { return special_; }

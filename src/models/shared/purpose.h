@@ -1,5 +1,5 @@
 #pragma once
-// What a model is made for, so that a command that cannot use it can say which one can.
+// What a model is made for, in words, so that a command that cannot use it can say which one can.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 namespace transformer {
 
 // "it classifies text: see 'transformer classify'"
-std::string purpose_of(const Model& model);
+std::string describe(Purpose purpose);
 
 // The name of the model's class in Hugging Face Transformers, or its model_type where config.json has none.
 std::string architecture_of(const Model& model);

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "transformer/core/context.h"
-#include "transformer/models/model.h"
+#include "transformer/models/text.h"
 #include "transformer/predict/text_report.h"
 #include "transformer/tokenizers/tokenizer.h"
 
@@ -35,11 +35,8 @@ class TextReader {
 // Indices of texts that are computed together: about this many tokens.
 std::vector<std::vector<std::size_t>> text_batches(const std::vector<Encoding>& texts, std::int64_t batch_tokens);
 
-// Those texts as a padded batch; `padding` is the id behind the short ones.
-struct PaddedTexts {
-  Tensor ids, mask, types;  // int64 [texts, longest]; types: which of two texts
-};
-PaddedTexts padded_texts(Context& ctx, const std::vector<Encoding>& texts, const std::vector<std::size_t>& chosen, std::int32_t padding);
+// Those texts as a batch. types: the model is told which of two texts a token is of.
+PackedTexts packed_texts(const std::vector<Encoding>& texts, const std::vector<std::size_t>& chosen, bool types = false);
 
 // The tokenizer of a folder; Error that says what to do when there is none.
 TokenizerPtr tokenizer_of(const std::filesystem::path& folder);

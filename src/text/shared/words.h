@@ -22,7 +22,7 @@ struct JoinedWords {
 JoinedWords join_words(std::span<const std::string> words);
 
 // For each word the first token that has a part of it, given the places of both in the text (Encoding::places); -1 where none has: the text
-// was cut before it, or its characters are no tokens. A token across several words stands for the first of them.
+// was cut before it, or its characters are not tokens. A token across several words stands for the first of them.
 std::vector<std::int64_t> first_tokens(std::span<const TokenPlace> tokens, std::span<const TokenPlace> words);
 
 }  // namespace transformer

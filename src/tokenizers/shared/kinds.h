@@ -1,5 +1,5 @@
 #pragma once
-// What load_tokenizer chooses from: one reader a kind.
+// What load_tokenizer chooses from: one reader per kind.
 
 #include <array>
 #include <filesystem>

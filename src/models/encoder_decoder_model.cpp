@@ -1,4 +1,4 @@
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 #include <algorithm>
 
@@ -53,9 +53,10 @@ constexpr std::int64_t not_a_label = -100;  // Hugging Face's mark of labels tha
 
 }  // namespace
 
-Seq2SeqModel::Seq2SeqModel(const EncoderDecoderConfig& config, Seq2SeqOptions options) : network(config), options_(std::move(options)) {}
+EncoderDecoderModel::EncoderDecoderModel(const EncoderDecoderConfig& config, EncoderDecoderOptions options)
+    : network(config), options_(std::move(options)) {}
 
-void Seq2SeqModel::complete_fresh(Context& ctx) {
+void EncoderDecoderModel::complete_fresh(Context& ctx) {
   for (EmbeddedStack* side : {&network.encoder, &network.decoder}) {
     AddedPositions& positions = side->positions;
     if (options_.saves_positions)
@@ -69,7 +70,7 @@ void Seq2SeqModel::complete_fresh(Context& ctx) {
   }
 }
 
-std::vector<Binding> Seq2SeqModel::bindings() {
+std::vector<Binding> EncoderDecoderModel::bindings() {
   std::vector<NameRule> names = options_.names;
   if (network.output) names.push_back({.theirs = options_.output_name, .ours = "output"});
   else
@@ -78,13 +79,13 @@ std::vector<Binding> Seq2SeqModel::bindings() {
   return bind_names(parameters(), names);
 }
 
-std::vector<NamedLinear> Seq2SeqModel::linears() {
+std::vector<NamedLinear> EncoderDecoderModel::linears() {
   std::vector<NamedLinear> out = transformer::linears(network);
   std::erase_if(out, [&](const NamedLinear& l) { return network.output && l.linear == &*network.output; });
   return out;
 }
 
-void Seq2SeqModel::adapt(const Checkpoint& files) {
+void EncoderDecoderModel::adapt(const Checkpoint& files) {
   const std::string& prefix = options_.load.base;
   auto has = [&](const std::string& name) {
     return files.contains(name) || (name.starts_with(prefix) ? files.contains(name.substr(prefix.size())) : files.contains(prefix + name));
@@ -109,7 +110,7 @@ void Seq2SeqModel::adapt(const Checkpoint& files) {
         side->positions.table = {.shape = {side->positions.positions, side->positions.d}, .trained = false};
 }
 
-Tensor Seq2SeqModel::shifted(Context& ctx, const Tensor& labels) const {
+Tensor EncoderDecoderModel::shifted(Context& ctx, const Tensor& labels) const {
   if (!options_.start && !options_.wraps_labels)
     fail("run", "labels need decoder_input_ids beside them: config.json says no decoder_start_token_id");
   std::vector<std::int64_t> from = values_of(labels);
@@ -130,7 +131,7 @@ Tensor Seq2SeqModel::shifted(Context& ctx, const Tensor& labels) const {
   return Tensor::from<std::int64_t>(ctx, labels.shape(), to);
 }
 
-NamedTensors Seq2SeqModel::compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
+NamedTensors EncoderDecoderModel::compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const {
   check_inputs(inputs, {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask", "labels"});
   const Tensor& source_ids = input(inputs, "input_ids", 2);
   const Tensor* mask = optional_input(inputs, "attention_mask", 2);

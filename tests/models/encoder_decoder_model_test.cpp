@@ -1,5 +1,5 @@
 // Encoder-decoder families whatever their sizes: masks, labels, files that say more than config.json, settings that are refused.
-#include "transformer/models/seq2seq.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -62,7 +62,7 @@ Tensor ids(Context& ctx, const Shape& shape, const std::vector<std::int64_t>& va
   return Tensor::from<std::int64_t>(ctx, shape, values);
 }
 
-EncoderDecoder& network(Model& model) { return dynamic_cast<Seq2SeqModel&>(model).network; }
+EncoderDecoder& network(Model& model) { return dynamic_cast<EncoderDecoderModel&>(model).network; }
 
 std::vector<std::string> names_in(const std::filesystem::path& folder) {
   std::vector<std::string> names = SafetensorsFile(folder / "model.safetensors").names();
@@ -77,7 +77,7 @@ bool contains(const std::vector<std::string>& list, const std::string& name) {
 }  // namespace
 
 // However the padding is computed, packed away or masked, hidden tokens change nothing.
-TEST(Seq2Seq, HiddenTokensChangeNothing) {
+TEST(EncoderDecoderModel, HiddenTokensChangeNothing) {
   for (const json& config : {t5(), bart(), marian(), pre_norm("pegasus"), pre_norm("mbart"), pre_norm("m2m_100")}) {
     SCOPED_TRACE(config.at("model_type"));
     Context ctx({.seed = 5});
@@ -110,7 +110,7 @@ TEST(Seq2Seq, HiddenTokensChangeNothing) {
 }
 
 // The positions of T5 are distances: a row padded at its beginning is the row without padding. BART counts from the padding.
-TEST(Seq2Seq, PaddingAtTheBeginning) {
+TEST(EncoderDecoderModel, PaddingAtTheBeginning) {
   for (const bool counts : {false, true}) {
     Context ctx({.seed = 6});
     const auto model = fresh(ctx, counts ? bart() : t5());
@@ -129,7 +129,7 @@ TEST(Seq2Seq, PaddingAtTheBeginning) {
 }
 
 // Labels moved by one place are the decoder's input; -100 counts for nothing and is padding there.
-TEST(Seq2Seq, LabelsMakeTheInput) {
+TEST(EncoderDecoderModel, LabelsMakeTheInput) {
   for (const json& config : {t5(), bart(), marian(), pre_norm("pegasus"), pre_norm("mbart"), pre_norm("m2m_100")}) {
     SCOPED_TRACE(config.at("model_type"));
     Context ctx({.seed = 7});
@@ -151,7 +151,7 @@ TEST(Seq2Seq, LabelsMakeTheInput) {
   }
 }
 
-TEST(Seq2Seq, SaysWhichInputIsWrong) {
+TEST(EncoderDecoderModel, SaysWhichInputIsWrong) {
   Context ctx;
   const auto model = fresh(ctx, t5());
   const Tensor source = ids(ctx, {2, 3}, {4, 5, 6, 7, 8, 9});
@@ -167,7 +167,7 @@ TEST(Seq2Seq, SaysWhichInputIsWrong) {
 }
 
 // Whether T5 1.1 has an output of its own, its files tell: those of old versions do, and config.json meant the scale.
-TEST(Seq2Seq, OutputOfT5IsAsInTheFile) {
+TEST(EncoderDecoderModel, OutputOfT5IsAsInTheFile) {
   const TemporaryFolder folder;
   Context ctx({.seed = 8});
   const json old = with(t5(), {{"tie_word_embeddings", false}, {"feed_forward_proj", "gated-gelu"}});
@@ -189,7 +189,7 @@ TEST(Seq2Seq, OutputOfT5IsAsInTheFile) {
   EXPECT_FALSE(network(*load_model(ctx, folder.path())).output.has_value());
 }
 
-TEST(Seq2Seq, MarianWithTwoVocabularies) {
+TEST(EncoderDecoderModel, MarianWithTwoVocabularies) {
   Context ctx({.seed = 9});
   const TemporaryFolder folder;
   const json config = with(marian(),
@@ -210,7 +210,7 @@ TEST(Seq2Seq, MarianWithTwoVocabularies) {
 }
 
 // Newer files leave out what can be computed; what older ones have counts.
-TEST(Seq2Seq, TablesInTheFileCount) {
+TEST(EncoderDecoderModel, TablesInTheFileCount) {
   Context ctx({.seed = 10});
   const TemporaryFolder folder;
   const auto model = fresh(ctx, marian());
@@ -234,7 +234,7 @@ TEST(Seq2Seq, TablesInTheFileCount) {
   EXPECT_TRUE(contains(names_in(folder.path()), "model.encoder.embed_positions.weight"));
 }
 
-TEST(Seq2Seq, BodiesAlone) {
+TEST(EncoderDecoderModel, BodiesAlone) {
   Context ctx({.seed = 11});
   const TemporaryFolder folder;
   const auto model = fresh(ctx, with(bart(), {{"architectures", {"BartModel"}}}));
@@ -249,7 +249,7 @@ TEST(Seq2Seq, BodiesAlone) {
   EXPECT_EQ(load_model(ctx, folder.path())->run(ctx, in).at("logits").shape().str(), "[1, 3, 23]");
 }
 
-TEST(Seq2Seq, RefusesByName) {
+TEST(EncoderDecoderModel, RefusesByName) {
   auto refuses = [](const json& config, const std::vector<std::string>& parts) { expect_error([&] { make_model(config); }, parts); };
   refuses(with(t5(), {{"feed_forward_proj", "gated-tanh"}}), {"feed_forward_proj", "tanh"});
   refuses(with(t5(), {{"dense_act_fn", "gelu"}}), {"dense_act_fn", "relu"});
@@ -264,7 +264,7 @@ TEST(Seq2Seq, RefusesByName) {
 }
 
 // M2M100 counts the tokens that are not padding: a row padded at its beginning is the row without padding.
-TEST(Seq2Seq, PositionsOfTokensThatAreNotPadding) {
+TEST(EncoderDecoderModel, PositionsOfTokensThatAreNotPadding) {
   Context ctx({.seed = 6});
   const auto model = fresh(ctx, pre_norm("m2m_100"));
   const Tensor target = ids(ctx, {1, 2}, {2, 7});
@@ -282,14 +282,14 @@ TEST(Seq2Seq, PositionsOfTokensThatAreNotPadding) {
 }
 
 // Pegasus has its sinusoids in its files; where they are not, they are computed.
-TEST(Seq2Seq, PegasusHasItsPositionsInTheFile) {
+TEST(EncoderDecoderModel, PegasusHasItsPositionsInTheFile) {
   Context ctx({.seed = 6});
   const auto model = fresh(ctx, with(pre_norm("pegasus"), {{"pad_token_id", 3}, {"decoder_start_token_id", 3}}));
   const NamedTensors inputs{{"input_ids", ids(ctx, {1, 3}, {4, 5, 6})}, {"decoder_input_ids", ids(ctx, {1, 2}, {3, 7})}};
   const TemporaryFolder without, with_tables;
   save_model(ctx, *model, without.path());
   EXPECT_FALSE(contains(names_in(without.path()), "model.encoder.embed_positions.weight"));
-  dynamic_cast<Seq2SeqModel&>(*model).complete_fresh(ctx);
+  dynamic_cast<EncoderDecoderModel&>(*model).complete_fresh(ctx);
   const std::vector<double> want = detail::to_double(model->run(ctx, inputs).at("logits"));
   save_model(ctx, *model, with_tables.path());
   EXPECT_TRUE(contains(names_in(with_tables.path()), "model.decoder.embed_positions.weight"));

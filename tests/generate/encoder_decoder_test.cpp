@@ -1,7 +1,7 @@
 // Generation with encoder-decoder families against Hugging Face Transformers, token for token.
-#include "transformer/models/seq2seq.h"
 #include "support/golden.h"
 #include "transformer/generate/generate.h"
+#include "transformer/models/encoder_decoder_model.h"
 
 namespace transformer::test {
 namespace {
@@ -29,7 +29,7 @@ std::vector<Ids> prompts_of(const GoldenCase& c) {
 
 }  // namespace
 
-TEST(Seq2SeqGeneration, GivesTheReferencesTokens) {
+TEST(EncoderDecoderGeneration, GivesTheReferencesTokens) {
   const auto folders = cases();
   EXPECT_FALSE(folders.empty());
   for (const auto& folder : folders) {
@@ -40,7 +40,7 @@ TEST(Seq2SeqGeneration, GivesTheReferencesTokens) {
     GenerationConfig config = load_generation_config(folder);
     const SpecialTokens special{
         .pad = *config.pad_token_id, .unk = -1, .bos = *config.decoder_start_token_id, .eos = config.eos_token_id.at(0)};
-    const TranslationModel view(dynamic_cast<Seq2SeqModel&>(*model).network, -1, special);
+    const EncoderDecoderView view(dynamic_cast<EncoderDecoderModel&>(*model).network, -1, special);
     // The longest of what was found had no room for more.
     std::int64_t longest = 0;
     for (const char* name : {"greedy", "beam4", "beam4_lp06"})
@@ -57,7 +57,8 @@ TEST(Seq2SeqGeneration, GivesTheReferencesTokens) {
         Ids got = found[row][0].ids;
         got.insert(got.begin(), special.bos);
         got.resize(width, special.pad);
-        const Ids wanted(want.begin() + static_cast<std::ptrdiff_t>(row * width), want.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
+        const Ids wanted(want.begin() + static_cast<std::ptrdiff_t>(row * width),
+                         want.begin() + static_cast<std::ptrdiff_t>((row + 1) * width));
         EXPECT_EQ(got, wanted) << name << " " << row;
       }
     }
@@ -65,7 +66,7 @@ TEST(Seq2SeqGeneration, GivesTheReferencesTokens) {
 }
 
 // One step of the cache after the other gives what one pass over all gives.
-TEST(Seq2SeqGeneration, StepsAreOnePass) {
+TEST(EncoderDecoderGeneration, StepsAreOnePass) {
   for (const auto& folder : cases()) {
     SCOPED_TRACE(folder);
     const GoldenCase c(folder);
@@ -79,7 +80,7 @@ TEST(Seq2SeqGeneration, StepsAreOnePass) {
                                   {"attention_mask", c.expected.tensor("attention_mask")},
                                   {"decoder_input_ids", targets}})
                            .at("logits");
-    const TranslationModel view(dynamic_cast<Seq2SeqModel&>(*model).network, -1, {});
+    const EncoderDecoderView view(dynamic_cast<EncoderDecoderModel&>(*model).network, -1, {});
     const std::vector<Ids> prompts = prompts_of(c);
     const std::vector<std::span<const std::int32_t>> sources(prompts.begin(), prompts.end());
     const auto decoder = view.start(ctx, sources);

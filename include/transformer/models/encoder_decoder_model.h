@@ -2,20 +2,15 @@
 // A checkpoint of an encoder-decoder family: T5, BART, Marian, Pegasus, mBART, M2M100, and the original Transformer.
 //
 //   auto model = load_model(ctx, "opus-mt-ko-en");
-//   if (auto* seq2seq = dynamic_cast<Seq2SeqModel*>(model.get())) use(seq2seq->network);
+//   if (auto* seq2seq = dynamic_cast<EncoderDecoderModel*>(model.get())) use(seq2seq->network);
 
 #include "transformer/models/encoder_decoder.h"
 #include "transformer/models/model.h"
 
 namespace transformer {
 
-// The keys of config.json for a model's dropouts; "": it has no such setting.
-struct DropoutKeys {
-  std::string all = "dropout", attention = "attention_dropout", feed_forward = "activation_dropout";
-};
-
 // What a family says about itself beside the body.
-struct Seq2SeqOptions {
+struct EncoderDecoderOptions {
   std::vector<NameRule> names = {};     // of all but the output projection,
   std::string output_name = "lm_head";  // which is a second name of the target's table when it is tied
   LoadRules load = {};
@@ -26,17 +21,17 @@ struct Seq2SeqOptions {
   bool output_as_in_file = false;          // tied or not: whatever the file has, since config.json does not tell (T5)
   // Of a model with a table for each side: both, in older files that have no others. In newer ones nobody uses it.
   std::string shared_table = {};
-  bool wraps_labels = false;     // the decoder begins with the last of its labels that is no padding, not with `start` (mBART)
-  bool saves_positions = false;  // sinusoids are in its files; where they are not, they are computed (Pegasus)
-  DropoutKeys dropout = {};
+  bool wraps_labels = false;               // the decoder begins with the last of its labels that is not padding, not with `start` (mBART)
+  bool saves_positions = false;            // sinusoids are in its files; where they are not, they are computed (Pegasus)
 };
 
-class Seq2SeqModel : public Model {
+class EncoderDecoderModel : public Model {
  public:
   EncoderDecoder network;
 
-  Seq2SeqModel(const EncoderDecoderConfig& config, Seq2SeqOptions options);
+  EncoderDecoderModel(const EncoderDecoderConfig& config, EncoderDecoderOptions options);
 
+  Purpose purpose() const override { return options_.base ? Purpose::text_vectors : Purpose::another_text; }
   // Inputs: input_ids, attention_mask, decoder_input_ids, decoder_attention_mask, labels. Outputs: logits,
   // encoder_last_hidden_state, loss; on request encoder_hidden_states.N, decoder_hidden_states.N, encoder_attentions.N,
   // decoder_attentions.N and cross_attentions.N.
@@ -47,7 +42,6 @@ class Seq2SeqModel : public Model {
   LoadRules load_rules() const override { return options_.load; }
   void adapt(const Checkpoint& files) override;
 
-  const DropoutKeys& dropout_keys() const { return options_.dropout; }
   // For fresh weights, after initialize: tables of sinusoids that are saved, and the zero of a padding token that decoders begin with.
   void complete_fresh(Context& ctx);
 
@@ -55,7 +49,7 @@ class Seq2SeqModel : public Model {
   // The ids that predict `labels`: the start token, then all but the last label.
   Tensor shifted(Context& ctx, const Tensor& labels) const;
 
-  Seq2SeqOptions options_;
+  EncoderDecoderOptions options_;
 };
 
 }  // namespace transformer
