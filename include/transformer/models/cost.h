@@ -22,7 +22,7 @@ struct ModelCost {
   // Text: for each token (of the target, where there is an encoder) and each that it attends to.
   double token_flops = 0.0, attended_flops = 0.0;
   double source_token_flops = 0.0, source_attended_flops = 0.0;  // and for those of the source
-  double cached_bytes = 0.0;                                     // of keys and values, in float32, for each token of a text that is generated
+  double cached_bytes = 0.0;  // of keys and values, in float32, for each token of a text that is generated
 
   // Images and series: for a whole image or a channel of a series, of so many patches and special tokens.
   double sample_flops = 0.0;
