@@ -40,26 +40,26 @@ void expect_gradients(const GoldenCase& c, const std::vector<Binding>& bindings)
 // The case's padded batch with its masks as they are: every position is computed, also the padding.
 PairBatch padded_batch(Context& ctx, const GoldenCase& c) {
   const Tensor src = c.expected.tensor("src"), tgt = c.expected.tensor("tgt");
-  return {.source_ids = flat(src),
+  return {.source_ids = flat(src.to(ctx)),
           .source = Sequences::uniform(src.dim(0), src.dim(1)),
-          .target_ids = flat(tgt),
+          .target_ids = flat(tgt.to(ctx)),
           .target = Sequences::uniform(tgt.dim(0), tgt.dim(1)),
-          .labels = flat(c.expected.tensor("labels")),
-          .source_bias = mask_to_bias(ctx, c.expected.tensor("src_mask")),
-          .target_bias = mask_to_bias(ctx, c.expected.tensor("tgt_mask"))};
+          .labels = flat(c.expected.tensor("labels").to(ctx)),
+          .source_bias = mask_to_bias(ctx, c.expected.tensor("src_mask").to(ctx)),
+          .target_bias = mask_to_bias(ctx, c.expected.tensor("tgt_mask").to(ctx))};
 }
 
 // The same batch packed: no padding, no mask, causality from the decoder itself.
 PairBatch packed_batch(Context& ctx, const GoldenCase& c, const Packing& source) {
   PairBatch batch = padded_batch(ctx, c);
-  batch.source_ids = pack(ctx, c.expected.tensor("src"), source);
+  batch.source_ids = pack(ctx, c.expected.tensor("src").to(ctx), source);
   batch.source = source.sequences;
   batch.source_bias = batch.target_bias = Tensor();
   return batch;
 }
 
 Packing source_packing(Context& ctx, const GoldenCase& c) {
-  const Tensor mask = c.expected.tensor("src_mask");
+  const Tensor mask = c.expected.tensor("src_mask").to(ctx);
   return packing(ctx, mask.view({mask.dim(0), mask.dim(3)}));
 }
 
@@ -135,7 +135,7 @@ TEST(Seed, Encoder) {
     Context ctx;
     Encoder model(config_of(c, false));
     load_classic(ctx, model, folder);
-    const Tensor given = c.expected.tensor("x");  // [batch, tokens, d]
+    const Tensor given = c.expected.tensor("x").to(ctx);  // [batch, tokens, d]
     Tensor x = given.view({given.dim(0) * given.dim(1), given.dim(2)});
     require_grad(x);
     StackTrace trace;

@@ -41,7 +41,6 @@ class GuardedMemory {
   void deallocate(std::byte* at) noexcept {
     const std::lock_guard lock(mutex_);
     const auto it = sizes_.find(at);
-    madvise(at, it->second, MADV_DONTNEED);
     free_.emplace(it->second, at);
     sizes_.erase(it);
   }
@@ -64,6 +63,9 @@ class GuardedMemory {
     void* at = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED) fail("guarded", "cannot reserve {} bytes of addresses", reserved);
     base_ = static_cast<std::byte*>(at);
+#ifdef MADV_HUGEPAGE
+    madvise(base_, reserved, MADV_HUGEPAGE);  // every kernel changes the rights of all pages: the fewer, the better
+#endif
   }
   void protect(int rights) noexcept {
     if (used_ > 0) mprotect(base_, used_, rights);

@@ -1,0 +1,133 @@
+// One model, two threads, each with a context of its own: the answers are those of one thread.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include "support/golden.h"
+#include "support/temporary_folder.h"
+#include "support/tiny_tokenizer.h"
+#include "transformer/models/model.h"
+#include "transformer/predict/classifier.h"
+#include "transformer/predict/embedder.h"
+#include "transformer/predict/generator.h"
+#include "transformer/predict/load.h"
+
+namespace transformer::test {
+namespace {
+
+#ifdef __SANITIZE_THREAD__
+constexpr int requests = 100;
+#else
+constexpr int requests = 1000;
+#endif
+
+using Answer = std::vector<float>;
+
+// answer(ctx, i) for i in 0 … requests, by two threads at once, equals what one thread says.
+void expect_shared(DType precision, const std::function<Answer(Context& ctx, int i)>& answer) {
+  constexpr int kinds = 8;  // of questions
+  std::vector<Answer> expected;
+  Context alone({.threads = 1, .precision = precision});
+  std::vector<int> wrong(2, 0);
+  std::vector<std::vector<Answer>> first(2);
+  {
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < 2; ++t)
+      threads.emplace_back([&, t] {
+        Context ctx({.threads = 1, .precision = precision});
+        for (int i = 0; i < requests; ++i) {
+          Answer a = answer(ctx, i % kinds);
+          if (i < kinds) first[t].push_back(std::move(a));
+          else if (a != first[t][static_cast<std::size_t>(i % kinds)]) ++wrong[t];
+        }
+      });
+    for (std::thread& t : threads) t.join();
+  }
+  for (int i = 0; i < kinds; ++i) expected.push_back(answer(alone, i));
+  EXPECT_EQ(wrong, (std::vector<int>{0, 0}));
+  EXPECT_EQ(first[0], expected);
+  EXPECT_EQ(first[1], expected);
+}
+
+std::string prompt(int i) { return std::string("Once upon a time").substr(0, static_cast<std::size_t>(4 + i)); }
+
+Answer numbers(const std::string& text) { return {text.begin(), text.end()}; }
+
+class SharedFamily : public testing::TestWithParam<std::string> {};
+
+}  // namespace
+
+// Every family, as `run` has it: nothing was computed before the threads begin, so that they meet at every table that is made later.
+TEST_P(SharedFamily, AnswersAsOneThread) {
+  for (const DType precision : {DType::float32, DType::bfloat16}) {
+    const GoldenCase c(golden_cases(GetParam()).front());
+    Context ctx;
+    const std::unique_ptr<Model> model = load_model(ctx, c.folder);
+    NamedTensors inputs;
+    for (const char* name : {"input_ids", "decoder_input_ids", "pixel_values", "past_values"})
+      if (c.expected.contains(name)) inputs[name] = c.expected.tensor(name);
+    expect_shared(precision, [&](Context& own, int i) {
+      const NoGradients no_gradients(own);
+      NamedTensors in = inputs;
+      if (in.contains("input_ids") && !in.contains("decoder_input_ids"))  // other questions: shorter texts
+        in["input_ids"] = in["input_ids"].column_block(0, std::max<std::int64_t>(1, in["input_ids"].dim(1) - i));
+      Answer all;
+      for (const auto& [name, t] : model->run(own, in)) {
+        const std::vector<double> values = detail::to_double(t);
+        all.insert(all.end(), values.begin(), values.end());
+      }
+      return all;
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Golden, SharedFamily,
+                         testing::Values("bart", "bert-base", "distilbert-cls", "falcon", "gpt2", "llama", "m2m_100", "marian", "patchtst",
+                                         "pegasus", "qwen2", "swin", "t5", "vit"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+class SharedUse : public testing::Test {
+ protected:
+  std::filesystem::path with_tokenizer(const std::string& name) const {
+    copy_with_tokenizer(golden_cases(name).front(), folder_ / name, tiny_tokenizer(false));
+    return folder_ / name;
+  }
+  TemporaryFolder folder_;
+  Context ctx_;
+};
+
+TEST_F(SharedUse, Generates) {
+  for (const char* family : {"gpt2", "llama"}) {
+    const Generator generator = load<Generator>(ctx_, with_tokenizer(family));
+    expect_shared(DType::float32, [&](Context& own, int i) {
+      return numbers(generator.generate(own, prompt(i), {.max_new_tokens = 3, .temperature = i % 2 == 0 ? 0.0 : 0.9},
+                                        {.seed = static_cast<std::uint64_t>(i)}));
+    });
+  }
+}
+
+TEST_F(SharedUse, Classifies) {
+  const Classifier classifier = load<Classifier>(ctx_, with_tokenizer("bert-cls"));
+  expect_shared(DType::float32, [&](Context& own, int i) {
+    const std::vector<std::string> texts{prompt(i)};
+    Answer all;
+    for (const auto& label : classifier.texts(own, texts)[0]) all.push_back(label.score);
+    return all;
+  });
+}
+
+TEST_F(SharedUse, Embeds) {
+  const Embedder embedder = load<Embedder>(ctx_, with_tokenizer("bert-cls"));
+  expect_shared(DType::float32, [&](Context& own, int i) {
+    const std::vector<std::string> texts{prompt(i), "x"};
+    return embedder.embed(own, texts, {}).to_vector<float>();
+  });
+}
+
+}  // namespace transformer::test
