@@ -2,6 +2,7 @@
 // base model, beside this machine's matmul rate and beside PyTorch, all in one run.
 // ./run bench translate [--source FILE --target FILE] [...]: training of the tiny model on real batches, beside PyTorch.
 // ./run bench task lm|mlm|classify|image|forecast [...]: training of each task, batches and all, beside PyTorch.
+// ./run bench launches: kernels, copies and waits of a training step.
 // ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +13,7 @@
 
 #include "base_step.h"
 #include "decode.h"
+#include "launches.h"
 #include "peers.h"
 #include "task_step.h"
 #include "transformer/core/parallel.h"
@@ -115,7 +117,7 @@ void parse(int argc, char** argv, int from, const Arguments& known) {
     if (found == known.end() || i + 1 == argc) {
       std::string names;
       for (const auto& [name, variable] : known) names.append(names.empty() ? "" : ", ").append(name);
-      fail("bench", "unknown argument '{}', or one without its value: expected 'translate', 'decode' or 'task' in front, or {}", argv[i],
+      fail("bench", "unknown argument '{}', or one without its value: expected 'translate', 'decode', 'launches' or 'task' in front, or {}", argv[i],
            names);
     }
     const std::string text = argv[i + 1];
@@ -147,6 +149,11 @@ int main(int argc, char** argv) try {
            {"--peer-modes", &o.peer_modes},
            {"--json", &o.json}});
     translate_bench(o);
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "launches") == 0) {
+    parse(argc, argv, 2, {});
+    launches_bench();
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "decode") == 0) {
