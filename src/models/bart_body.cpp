@@ -118,7 +118,7 @@ std::unique_ptr<Model> make_bart_body(Settings& s, const Family& family, const B
   } else {
     names.push_back({.theirs = prefix + "encoder.embed_tokens", .ours = "encoder.embedding"});
     names.push_back({.theirs = prefix + "decoder.embed_tokens", .ours = "decoder.embedding"});
-    if (shared) options.shared_table = prefix + "shared";
+    if (shared) options.load.ignored.push_back(options.shared_table = prefix + "shared");
   }
   add_names(names, prefix, "encoder", false);
   add_names(names, prefix, "decoder", true);

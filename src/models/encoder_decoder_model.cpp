@@ -97,7 +97,6 @@ void EncoderDecoderModel::adapt(const Checkpoint& files) {
     const auto has_table = [&](const char* ours) {
       return std::ranges::any_of(options_.names, [&](const NameRule& r) { return r.ours == ours && !r.tied && has(r.theirs + ".weight"); });
     };
-    options_.load.ignored.push_back(both);
     for (const char* ours : {"encoder.embedding", "decoder.embedding"})
       if (!has_table(ours)) options_.names.push_back({.theirs = both, .ours = ours, .tied = true});
   }

