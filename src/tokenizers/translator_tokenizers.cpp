@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr const char *pad = "<pad>", *eos = "</s>", *unk = "<unk>", *mark = "\u2581";
 
-SpecialNames specials() { return {.pad = pad, .unk = unk, .eos = eos}; }
+SpecialNames translator_specials() { return {.pad = pad, .unk = unk, .eos = eos}; }
 
 // Tokens that are not special: pieces, and bytes where it spells unknown characters so. In the order of its ids.
 std::vector<std::string> pieces_of(const Tokenizer& sentencepiece) {
@@ -39,7 +39,7 @@ TokenizerPtr marian_side(const Tokenizer& sentencepiece, const std::string& side
   Vocabulary vocabulary;
   for (std::size_t id = 0; id < tokens.size(); ++id) ids[tokens[id]] = id, vocabulary.add(tokens[id], static_cast<std::int64_t>(id));
   const std::string bytes = sentencepiece_bytes(sentencepiece);
-  const json about = tokenizer_config(specials(), {{"tokenizer_class", "MarianTokenizer"}, {"separate_vocabs", !joint}});
+  const json about = tokenizer_config(translator_specials(), {{"tokenizer_class", "MarianTokenizer"}, {"separate_vocabs", !joint}});
   std::map<std::string, std::string> files{{side + ".spm", bytes},
                                            {side == "target" ? "target_vocab.json" : "vocab.json", text_of(ids)},
                                            {"tokenizer_config.json", text_of(about)}};
@@ -103,7 +103,7 @@ TokenizerPtr pegasus_tokenizer(const Tokenizer& sentencepiece) {
   Pipeline parts = read_pipeline(file);
   parts.special = {.pad = 0, .unk = 2, .bos = -1, .eos = 1};
   parts.main_file = "tokenizer.json";
-  const json about = tokenizer_config(specials(),
+  const json about = tokenizer_config(translator_specials(),
                                       {{"tokenizer_class", "PreTrainedTokenizerFast"},
                                        {"clean_up_tokenization_spaces", false},
                                        {"model_input_names", {"input_ids", "attention_mask"}}});

@@ -8,8 +8,6 @@
 namespace transformer::test {
 namespace {
 
-std::int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
-
 // The smallest PNG there is, one grey pixel.
 const std::string png(
     "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\0\0\0\0\x3a\x7e\x9b\x55\0\0\0\nIDATx\x9c\x63\x68\0\0\0\x82\0\x81\x77\xcd\x72\xb6\0\0"
@@ -22,8 +20,6 @@ class Labels : public Command {
   // The case of that name with a tokenizer, as the folder `name`.
   void copy(const std::string& name) const { copy_with_tokenizer(golden_root() / name, folder_ / name, tiny_tokenizer(true)); }
 };
-
-}  // namespace
 
 TEST_F(Labels, OneLineForEachText) {
   copy("bert-cls");
@@ -200,4 +196,5 @@ TEST_F(Labels, SayWhatIsWrong) {
   expect_failure("classify bert-cls --input nothing", "nothing");
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
@@ -18,6 +19,8 @@ namespace transformer::test {
 inline void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
   for (const std::string& part : parts) EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in:\n" << text;
 }
+
+inline std::int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 struct CommandResult {
   int code = -1;

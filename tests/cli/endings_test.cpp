@@ -51,8 +51,6 @@ class Endings : public Training {
   }
 };
 
-}  // namespace
-
 // A learning rate without measure makes weights that are not finite at the first update.
 TEST_F(Endings, ARunOfBadUpdatesIsNoSuccess) {
   for (int again = 0; again < 2; ++again) {
@@ -124,4 +122,5 @@ TEST_F(Endings, OutputsThatAreNotFiniteAreRefused) {
   for (const char* name : {"v.npy", "next.csv"}) EXPECT_EQ(read(name), "old");
 }
 
+}  // namespace
 }  // namespace transformer::test

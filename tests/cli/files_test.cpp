@@ -8,8 +8,6 @@ namespace fs = std::filesystem;
 
 class Files : public Command {};  // refused before anything else: the models need not be there
 
-}  // namespace
-
 TEST_F(Files, WhatIsReadIsNotWritten) {
   for (const char* name : {"F", "F.npy", "F.svg"}) write(name, "mine\n");
   const std::vector<std::pair<std::string, std::string>> cases{
@@ -65,4 +63,5 @@ TEST_F(Files, ALimitOfTheSizeOfFilesIsAnErrorLikeAFullDisk) {
   EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
 }
 
+}  // namespace
 }  // namespace transformer::test

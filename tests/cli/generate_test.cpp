@@ -25,10 +25,6 @@ class GenerateVerb : public Command {
   GoldenCase case_;
 };
 
-std::int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
-
-}  // namespace
-
 TEST_F(GenerateVerb, IdsInAndTheReferencesIdsOut) {
   const std::int64_t prompt = case_.expected.shape("input_ids")[1];
   const std::string count = std::to_string(case_.expected.shape("greedy")[1] - prompt);
@@ -128,4 +124,5 @@ TEST_F(GenerateVerb, CtrlCEndsIt) {
   EXPECT_EQ(r.err, "");
 }
 
+}  // namespace
 }  // namespace transformer::test

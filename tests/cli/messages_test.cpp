@@ -21,8 +21,6 @@ class Messages : public Command {
   }
 };
 
-}  // namespace
-
 TEST_F(Messages, NameTheFlagThatWasTyped) {
   const std::string lm = "train lm --text text --max-update 1 ";
   expect_usage(lm, "transformer: --save-dir is missing: expected a folder");
@@ -132,4 +130,5 @@ TEST_F(Messages, WhatIsMostlyUnknown) {
   expect_parts(run("translate t --text 'un chat noir'").err, {"of 1 texts most tokens are unknown to the model"});
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -7,7 +7,7 @@
 namespace transformer::test {
 namespace {
 
-std::string case_folder(const std::string& name) { return (golden_root() / name).string(); }
+std::string golden_case(const std::string& name) { return (golden_root() / name).string(); }
 
 TEST_F(Command, RunGivesOutputsAndGradientsUnderTheReferencesNames) {
   for (const auto& folder : golden_cases("gpt2")) {
@@ -24,10 +24,10 @@ TEST_F(Command, RunGivesOutputsAndGradientsUnderTheReferencesNames) {
 }
 
 TEST_F(Command, RunInBfloat16IsNear) {
-  const GoldenCase c(case_folder("bert-base"));
+  const GoldenCase c(golden_case("bert-base"));
   save_safetensors(folder_ / "in", {{"input_ids", c.expected.tensor("input_ids")}});
-  ASSERT_EQ(run("run '" + case_folder("bert-base") + "' --inputs in --outputs a").code, 0);
-  ASSERT_EQ(run("run '" + case_folder("bert-base") + "' --inputs in --outputs b --dtype bfloat16").code, 0);
+  ASSERT_EQ(run("run '" + golden_case("bert-base") + "' --inputs in --outputs a").code, 0);
+  ASSERT_EQ(run("run '" + golden_case("bert-base") + "' --inputs in --outputs b --dtype bfloat16").code, 0);
   const Tensor a = SafetensorsFile(folder_ / "a").tensor("pooler_output"), b = SafetensorsFile(folder_ / "b").tensor("pooler_output");
   EXPECT_EQ(b.dtype(), DType::float32);
   expect_near(b, detail::to_double(a), 3e-2);
@@ -37,10 +37,10 @@ TEST_F(Command, RunSaysWhatIsWrong) {
   expect_usage("run", "MODEL is required");
   expect_usage("run m", "--inputs is required");
   expect_failure("run nowhere --inputs in --outputs out", "nowhere/config.json");
-  const GoldenCase c(case_folder("gpt2"));
+  const GoldenCase c(golden_case("gpt2"));
   save_safetensors(folder_ / "in", {{"input_ids", c.expected.tensor("input_ids")}});
-  expect_failure("run '" + case_folder("gpt2") + "' --inputs in --outputs out --gradients", "no loss to take gradients of");
-  expect_failure("run '" + case_folder("gpt2") + "' --inputs nothing --outputs out", "nothing");
+  expect_failure("run '" + golden_case("gpt2") + "' --inputs in --outputs out --gradients", "no loss to take gradients of");
+  expect_failure("run '" + golden_case("gpt2") + "' --inputs nothing --outputs out", "nothing");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "out"));
 }
 

@@ -35,8 +35,6 @@ class TrainForecast : public Training {
   std::string csv_;
 };
 
-}  // namespace
-
 TEST_F(TrainForecast, FromATableToTheNextValues) {
   CommandResult r = run(std::string(train) + "--save-dir model --target price");
   ASSERT_EQ(r.code, 0) << r.err;
@@ -266,4 +264,5 @@ TEST_F(TrainForecast, TheToySeriesNeedsNoFile) {
   EXPECT_EQ(run("forecast model --csv model/prices.csv").code, 0) << read("stderr");
 }
 
+}  // namespace
 }  // namespace transformer::test

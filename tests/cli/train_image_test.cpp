@@ -52,8 +52,6 @@ class TrainImage : public Training {
   }
 };
 
-}  // namespace
-
 // What validation measured is what `classify` and `evaluate` give, here for grey images.
 TEST_F(TrainImage, GreyImagesFromIdxFiles) {
   idx();
@@ -176,4 +174,5 @@ TEST_F(TrainImage, AnotherRunIsRefusedByName) {
   expect_parts(run(train).err, {"images.fingerprint"});
 }
 
+}  // namespace
 }  // namespace transformer::test

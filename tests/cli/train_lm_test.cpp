@@ -22,8 +22,6 @@ class TrainLm : public Training {
   std::string text_;
 };
 
-}  // namespace
-
 TEST_F(TrainLm, WhatItSavesGeneratesAndIsMeasured) {
   for (const std::string& kind : {std::string("--vocab char"), std::string("--vocab byte --arch llama --num-kv-heads 1"),
                                   std::string("--vocab bpe --vocab-size 320 --documents paragraph --document-mask")}) {
@@ -165,4 +163,5 @@ TEST_F(TrainLm, BadInputIsNamedAndNothingIsWritten) {
   expect_usage("evaluate --text cats.txt", "MODEL");
 }
 
+}  // namespace
 }  // namespace transformer::test

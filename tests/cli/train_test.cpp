@@ -67,8 +67,6 @@ class Train : public Training {
   }
 };
 
-}  // namespace
-
 TEST_F(Train, AskedToStopItSavesAndSaysHowToGoOn) {
   const auto until = [](const std::string& folder, std::int64_t update) {
     std::vector<std::string> list = arguments(folder);
@@ -163,4 +161,5 @@ TEST_F(Train, BadInputIsNamedAndNothingIsWritten) {
   EXPECT_FALSE(fs::exists(folder_ / "model/model.safetensors"));
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -21,10 +21,6 @@ class Translate : public Command {
   }
 };
 
-std::int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
-
-}  // namespace
-
 TEST_F(Translate, OneLineOutForEachLineIn) {
   std::string input;
   for (int i = 0; i < 300; ++i) {
@@ -102,4 +98,5 @@ TEST_F(Translate, SaysWhatIsWrong) {
   expect_failure("translate model --text x", "model.safetensors");
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -12,7 +12,7 @@
 namespace transformer::test {
 namespace {
 
-AttentionPicture example() {
+AttentionPicture attention_example() {
   return {.rows = {"나는", "학교에", "간다"},
           .columns = {"I", "go", "to", "school"},
           .values = {0.9F, 0.05F, 0.03F, 0.02F, 0.1F, 0.1F, 0.2F, 0.6F, 0.05F, 0.8F, 0.1F, 0.05F},
@@ -27,13 +27,13 @@ double size_of(const std::string& svg, const std::string& name) {
 }
 
 TEST(Picture, HasACellAndATooltipForEveryValue) {
-  const std::string svg = attention_svg(example());
+  const std::string svg = attention_svg(attention_example());
   EXPECT_EQ(fault_of(svg), "");
   EXPECT_EQ(count(svg, "<title>"), 12u);
   EXPECT_NE(svg.find("<title>학교에 → school: 0.6</title>"), std::string::npos);
   EXPECT_NE(svg.find(">Cross-attention</text>"), std::string::npos);
   EXPECT_NE(svg.find("prefers-color-scheme:dark"), std::string::npos);
-  EXPECT_EQ(svg, attention_svg(example())) << "the same picture must give the same text";
+  EXPECT_EQ(svg, attention_svg(attention_example())) << "the same picture must give the same text";
 }
 
 // The greatest value is opaque, 0 is not there, and what lies between is in proportion.
@@ -48,7 +48,7 @@ TEST(Picture, OpacityIsTheShareOfTheGreatestValue) {
 }
 
 TEST(Picture, HostileLabelsStayLabels) {
-  AttentionPicture p = example();
+  AttentionPicture p = attention_example();
   p.rows = {"</text><script>alert(1)</script>", "a&b \"c\" 'd' ]]>", std::string("nul\0 \x01\x1b[31m", 11)};
   p.columns = {"\xff\xfe broken", "\xe2\x80\xae turned", "\xef\xbf\xbf", "two\nlines\t"};
   p.caption = "<!-- & -->";
@@ -82,7 +82,7 @@ TEST(Picture, SizeFollowsTheLabels) {
 }
 
 TEST(Picture, RefusesWhatCannotBeDrawn) {
-  AttentionPicture p = example();
+  AttentionPicture p = attention_example();
   p.values.pop_back();
   expect_error([&] { attention_svg(p); }, {"11 values", "3 rows and 4 columns", "expected 12"});
   p.values.push_back(std::numeric_limits<float>::quiet_NaN());

@@ -13,7 +13,7 @@
 namespace transformer::test {
 namespace {
 
-SeriesPlot example() {
+SeriesPlot plot_example() {
   return {.dates = {"2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"},
           .panels = {{.title = "<price> & 가격", .history = {1.0, 2.0, 4.0}, .forecast = {3.0, 5.0}},
                      {.title = "flat", .history = {0.0, 0.0, 0.0}, .forecast = {0.0, 0.0}}},
@@ -23,7 +23,7 @@ SeriesPlot example() {
 }  // namespace
 
 TEST(Plot, PanelsWithHistoryForecastAndAxes) {
-  const std::string svg = series_svg(example());
+  const std::string svg = series_svg(plot_example());
   EXPECT_EQ(fault_of(svg), "");
   EXPECT_EQ(count(svg, "<polyline"), 4U);
   EXPECT_EQ(count(svg, "&lt;price&gt; &amp; 가격"), 1U);
@@ -31,7 +31,7 @@ TEST(Plot, PanelsWithHistoryForecastAndAxes) {
   EXPECT_EQ(count(svg, ">2024-01-05<"), 2U);
   for (const char* tick : {">1<", ">2<", ">3<", ">4<", ">5<", ">x.csv<", ">forecast<"})
     EXPECT_NE(svg.find(tick), std::string::npos) << tick;
-  EXPECT_EQ(svg, series_svg(example()));
+  EXPECT_EQ(svg, series_svg(plot_example()));
 }
 
 namespace {
@@ -51,7 +51,7 @@ std::vector<std::string> axis_of(std::vector<double> history, std::vector<double
 }  // namespace
 
 TEST(Plot, TheTitleIsOnTop) {
-  const std::string svg = series_svg(example());
+  const std::string svg = series_svg(plot_example());
   static const std::regex text(R"re(<text x="[0-9.]+" y="([0-9.]+)"[^>]*>([^<]*)<)re");
   double title = 0.0, others = INFINITY;
   for (std::sregex_iterator it(svg.begin(), svg.end(), text), end; it != end; ++it) {
@@ -87,7 +87,7 @@ TEST(Plot, AConstantChannelHasAnAxisOfItsSize) {
 }
 
 TEST(Plot, ABandLiesAroundTheForecast) {
-  SeriesPlot plot = example();
+  SeriesPlot plot = plot_example();
   plot.panels.resize(1);
   plot.panels[0].low = {2.0, 2.5}, plot.panels[0].high = {4.0, 20.0};
   plot.band = "10 to 90 %";
@@ -107,7 +107,7 @@ TEST(Plot, ABandLiesAroundTheForecast) {
 
 // The forecast's line begins at the last known value.
 TEST(Plot, TheLinesMeet) {
-  SeriesPlot plot = example();
+  SeriesPlot plot = plot_example();
   plot.panels.resize(1);
   const std::string svg = series_svg(plot);
   static const std::regex line(R"re(<polyline class="(\w+)" points="([^"]+)")re");
@@ -120,7 +120,7 @@ TEST(Plot, TheLinesMeet) {
 
 // Small differences of large values have their own height and marks.
 TEST(Plot, MarksAreToldApart) {
-  SeriesPlot plot = example();
+  SeriesPlot plot = plot_example();
   plot.panels.resize(1);
   plot.panels[0].history = {1e9 - 5, 1e9, 1e9 + 5}, plot.panels[0].forecast = {1e9, 1e9};
   std::string svg = series_svg(plot);
@@ -132,7 +132,7 @@ TEST(Plot, MarksAreToldApart) {
 }
 
 TEST(Plot, LongDatesDoNotMeet) {
-  SeriesPlot plot = example();
+  SeriesPlot plot = plot_example();
   plot.panels.resize(1);
   EXPECT_EQ(count(series_svg(plot), ">2024-01-"), 5U);
   for (std::string& date : plot.dates) date += " 00:00:00";
@@ -140,20 +140,20 @@ TEST(Plot, LongDatesDoNotMeet) {
 }
 
 TEST(Plot, RowsAreNumberedWithoutDates) {
-  SeriesPlot plot = example();
+  SeriesPlot plot = plot_example();
   plot.dates.clear();
   const std::string svg = series_svg(plot);
   for (const char* mark : {">-2<", ">0<", ">2<"}) EXPECT_NE(svg.find(mark), std::string::npos) << mark;
 }
 
 TEST(Plot, WhatCannotBeDrawnIsRefused) {
-  SeriesPlot plot = example();
+  SeriesPlot plot = plot_example();
   plot.panels[1].forecast.pop_back();
   EXPECT_THROW(series_svg(plot), Error);
-  plot = example();
+  plot = plot_example();
   plot.dates.pop_back();
   EXPECT_THROW(series_svg(plot), Error);
-  plot = example();
+  plot = plot_example();
   plot.panels[0].history[1] = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THROW(series_svg(plot), Error);
   EXPECT_THROW(series_svg({}), Error);

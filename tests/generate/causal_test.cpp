@@ -79,8 +79,6 @@ std::string name_of_case(const testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(Golden, Causal, testing::ValuesIn(causal_cases()), name_of_case);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Causal);
 
-}  // namespace
-
 TEST_P(Causal, GivesTheReferencesTokens) {
   Loaded c(GetParam());
   const CausalView view(c.text);
@@ -238,4 +236,5 @@ TEST(CausalView, KeepsToTheVocabularyItIsGiven) {
   }
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -8,7 +8,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-std::vector<std::filesystem::path> cases() {
+std::vector<std::filesystem::path> encoder_decoder_cases() {
   std::vector<std::filesystem::path> found;
   for (const auto& folder : golden_cases(""))
     if (std::filesystem::exists(folder / "expected.safetensors") && std::filesystem::exists(folder / "config.json"))
@@ -30,7 +30,7 @@ std::vector<Ids> prompts_of(const GoldenCase& c) {
 }  // namespace
 
 TEST(EncoderDecoderGeneration, GivesTheReferencesTokens) {
-  const auto folders = cases();
+  const auto folders = encoder_decoder_cases();
   EXPECT_FALSE(folders.empty());
   for (const auto& folder : folders) {
     SCOPED_TRACE(folder);
@@ -67,7 +67,7 @@ TEST(EncoderDecoderGeneration, GivesTheReferencesTokens) {
 
 // One step of the cache after the other gives what one pass over all gives.
 TEST(EncoderDecoderGeneration, StepsAreOnePass) {
-  for (const auto& folder : cases()) {
+  for (const auto& folder : encoder_decoder_cases()) {
     SCOPED_TRACE(folder);
     const GoldenCase c(folder);
     Context ctx;

@@ -57,7 +57,7 @@ struct HashModel final : SequenceModel {
 // Found by a separate program in float32 that follows Hugging Face's rules line by line (Transformers 5: the beam search and
 // sampling of GenerationMixin and its processors), for the prompts below or, where one result stands, for the start token 2
 // alone; 9 new tokens at most, end token 1.
-const char* const cases = R"json([
+const char* const beam_cases = R"json([
   {"scale": 100, "config": {"num_beams": 4},
    "found": [[[8, 0, 7, 9, 12, 7, 1]], [[2, 7, 4, 3, 12, 9, 5, 9, 9]], [[6, 3, 11, 3, 8, 3, 0, 6, 0]]]},
   {"scale": 150, "config": {"num_beams": 4, "length_penalty": 0.6, "num_return_sequences": 4},
@@ -163,7 +163,7 @@ FakeModel alphabet(std::size_t words) {
 
 TEST(Generate, FindsWhatHuggingFaceFinds) {
   Context ctx;
-  for (const nlohmann::json& c : nlohmann::json::parse(cases)) {
+  for (const nlohmann::json& c : nlohmann::json::parse(beam_cases)) {
     GenerationConfig config = read_generation_config(c["config"]);
     if (!c["config"].contains("eos_token_id")) config.eos_token_id = {1};
     config.max_new_tokens = 9;

@@ -25,8 +25,6 @@ class CheckpointTest : public testing::Test {
   TemporaryFolder folder_;
 };
 
-}  // namespace
-
 TEST_F(CheckpointTest, OneFile) {
   save("model.safetensors", {"a", "bb"});
   const Checkpoint c(folder_.path());
@@ -84,4 +82,5 @@ TEST_F(CheckpointTest, RefusesAnIndexThatLies) {
   expect_refused({"line 1"});
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -10,8 +10,6 @@
 namespace transformer::test {
 namespace {
 
-void write(const std::filesystem::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
-
 TEST(Json, RoundTrip) {
   const TemporaryFolder folder;
   const nlohmann::json value{{"model", "Transformer"}, {"layers", 6}, {"words", {"나는", "학교에", "간다"}}};
@@ -24,13 +22,13 @@ TEST(Json, RoundTrip) {
 
 TEST(Json, NamesFileLineAndColumn) {
   const TemporaryFolder folder;
-  write(folder / "a.json", "{\n  \"d_model\": 512,\n  \"heads\" 8\n}\n");
+  write_text(folder / "a.json", "{\n  \"d_model\": 512,\n  \"heads\" 8\n}\n");
   expect_error([&] { read_json(folder / "a.json"); }, {"a.json", "line 3, column 11", "syntax error"});
-  write(folder / "b.json", "");
+  write_text(folder / "b.json", "");
   expect_error([&] { read_json(folder / "b.json"); }, {"b.json", "line 1, column 1"});
-  write(folder / "c.json", "[1, 2");
+  write_text(folder / "c.json", "[1, 2");
   expect_error([&] { read_json(folder / "c.json"); }, {"c.json", "line 1, column 6"});
-  write(folder / "d.json", std::string(100'000, '['));
+  write_text(folder / "d.json", std::string(100'000, '['));
   expect_error([&] { read_json(folder / "d.json"); }, {"d.json", "line 1"});
   const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');  // JSON, but copying it would exhaust the stack
   expect_error([&] { parse_json(deep, "e.json"); }, {"e.json", "line 1, column 257", "nested too deeply"});

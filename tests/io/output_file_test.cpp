@@ -9,11 +9,11 @@
 
 #include <csignal>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <thread>
 
 #include "io/shared/atomic_file.h"
+#include "io/shared/read_file.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 
@@ -21,12 +21,6 @@ namespace transformer::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-void write(const fs::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
 std::size_t files_in(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
@@ -36,26 +30,26 @@ std::size_t files_in(const fs::path& folder) {
 
 TEST(OutputFile, TheOldFileStaysUntilTheNewOneIsComplete) {
   const TemporaryFolder folder;
-  write(folder / "out", "old");
+  write_text(folder / "out", "old");
   {
     OutputFile out((folder / "out").string());
     out.stream() << "new, but never finished" << std::flush;
-    EXPECT_EQ(read(folder / "out"), "old");
+    EXPECT_EQ(read_file(folder / "out"), "old");
   }
-  EXPECT_EQ(read(folder / "out"), "old");
+  EXPECT_EQ(read_file(folder / "out"), "old");
   EXPECT_EQ(files_in(folder.path()), 1U);
   OutputFile out((folder / "out").string());
   const std::string line(1000, 'x');
   for (int i = 0; i < 200; ++i) out.stream() << line << '\n';  // more than is collected at once
-  EXPECT_EQ(read(folder / "out"), "old");
+  EXPECT_EQ(read_file(folder / "out"), "old");
   out.commit();
-  EXPECT_EQ(read(folder / "out").size(), 200U * 1001U);
+  EXPECT_EQ(read_file(folder / "out").size(), 200U * 1001U);
   EXPECT_EQ(files_in(folder.path()), 1U);
 }
 
 TEST(OutputFile, LinksAndPermissionsStay) {
   const TemporaryFolder folder;
-  write(folder / "file", "old");
+  write_text(folder / "file", "old");
   fs::permissions(folder / "file", fs::perms::owner_read | fs::perms::owner_write);
   fs::create_symlink("file", folder / "link");
   fs::create_symlink("link", folder / "second");
@@ -66,8 +60,8 @@ TEST(OutputFile, LinksAndPermissionsStay) {
     file.commit();
   }
   EXPECT_TRUE(fs::is_symlink(folder / "link") && fs::is_symlink(folder / "second") && fs::is_symlink(folder / "dangling"));
-  EXPECT_EQ(read(folder / "file"), "through two links");
-  EXPECT_EQ(read(folder / "new"), "the first");
+  EXPECT_EQ(read_file(folder / "file"), "through two links");
+  EXPECT_EQ(read_file(folder / "new"), "the first");
   EXPECT_EQ(fs::status(folder / "file").permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
@@ -82,7 +76,7 @@ TEST(OutputFile, WhatCannotBeReplacedIsWrittenDirectly) {
 
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   std::string got;
-  std::thread reader([&] { got = read(folder / "pipe"); });
+  std::thread reader([&] { got = read_file(folder / "pipe"); });
   {
     OutputFile pipe((folder / "pipe").string());
     pipe.stream() << "through a pipe";
@@ -93,7 +87,7 @@ TEST(OutputFile, WhatCannotBeReplacedIsWrittenDirectly) {
   EXPECT_TRUE(fs::is_fifo(folder / "pipe"));
 
   // A file that is open stands where it stands: `transformer … --output /dev/stdout >> log` adds to the log.
-  write(folder / "log", "before\n");
+  write_text(folder / "log", "before\n");
   const int log = open((folder / "log").c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
   ASSERT_GE(log, 0);
   fs::create_symlink("/dev/fd/" + std::to_string(log), folder / "link");
@@ -103,7 +97,7 @@ TEST(OutputFile, WhatCannotBeReplacedIsWrittenDirectly) {
     out.commit();
   }
   close(log);
-  EXPECT_EQ(read(folder / "log"), "before\nafter\nafter\n");
+  EXPECT_EQ(read_file(folder / "log"), "before\nafter\nafter\n");
 }
 
 TEST(OutputFile, SaysWhatIsWrong) {
@@ -120,7 +114,7 @@ TEST(OutputFile, SaysWhatIsWrong) {
 
 TEST(OutputFile, AFileLargerThanTheLimitIsAnErrorAndTheOldOneStays) {
   const TemporaryFolder folder;
-  write(folder / "out", "old");
+  write_text(folder / "out", "old");
   const auto before = std::signal(SIGXFSZ, SIG_IGN);
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -135,7 +129,7 @@ TEST(OutputFile, AFileLargerThanTheLimitIsAnErrorAndTheOldOneStays) {
       {"out", "cannot write", "File too large"});
   setrlimit(RLIMIT_FSIZE, &limit);
   std::signal(SIGXFSZ, before);
-  EXPECT_EQ(read(folder / "out"), "old");
+  EXPECT_EQ(read_file(folder / "out"), "old");
 }
 
 }  // namespace transformer::test

@@ -370,7 +370,7 @@ TEST(Toml, DamagedTextIsAnErrorAtWorst) {
   EXPECT_GT(refused, 300);
 }
 
-struct Inner {
+struct TomlInner {
   float rate = 0.1F;
   std::optional<std::int64_t> limit;
   static void visit(auto& self, auto&& field) {
@@ -378,10 +378,10 @@ struct Inner {
     field("limit", self.limit, "maybe");
   }
 };
-struct Outer {
+struct TomlOuter {
   std::string name = "x";
-  std::vector<Inner> parts;
-  Inner inner;
+  std::vector<TomlInner> parts;
+  TomlInner inner;
   static void visit(auto& self, auto&& field) {
     field("name", self.name, "a name");
     field("parts", self.parts, "a list");
@@ -390,11 +390,11 @@ struct Outer {
 };
 
 TEST(Toml, CarriesAConfiguration) {
-  Outer config;
+  TomlOuter config;
   config.name = "학교\n";
   config.parts = {{.rate = 1e-9F, .limit = 5}, {.rate = 3.0F, .limit = {}}};
   config.inner.limit = -1;
-  Outer read;
+  TomlOuter read;
   from_json(parse(to_toml(to_json(config))), read);
   EXPECT_EQ(to_json(read), to_json(config));
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "io/shared/json.h"
+#include "models/fresh_model.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
 #include "transformer/models/pegasus.h"
@@ -45,17 +46,6 @@ json pre_norm(const char* type) {
   json config = bart();
   config["model_type"] = type;
   return config;
-}
-
-json with(json config, const json& more) {
-  config.update(more);
-  return config;
-}
-
-std::unique_ptr<Model> fresh(Context& ctx, const json& config) {
-  auto model = make_model(config);
-  initialize(ctx, model->parameters());
-  return model;
 }
 
 Tensor ids(Context& ctx, const Shape& shape, const std::vector<std::int64_t>& values) {

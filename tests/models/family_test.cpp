@@ -101,8 +101,6 @@ INSTANTIATE_TEST_SUITE_P(Golden, Family, testing::ValuesIn(family_cases()), name
 INSTANTIATE_TEST_SUITE_P(Golden, Decoder, testing::ValuesIn(family_cases("masked.logits")), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Golden, Trained, testing::ValuesIn(family_cases("loss")), name_of_case);
 
-}  // namespace
-
 TEST_P(Family, GivesTheReferencesOutputs) {
   Loaded c(GetParam());
   const NamedTensors in = c.forward_inputs();
@@ -185,4 +183,5 @@ TEST_P(Family, IsSavedAsItWasRead) {
   }
 }
 
+}  // namespace
 }  // namespace transformer::test

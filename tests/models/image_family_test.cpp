@@ -1,4 +1,5 @@
 // What the golden cases do not show of ViT, DeiT and Swin: windows, what is refused, names.
+#include "models/fresh_model.h"
 #include "support/change.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"
@@ -17,17 +18,6 @@ const json vit{{"model_type", "vit"},     {"hidden_size", 16}, {"num_hidden_laye
                {"intermediate_size", 24}, {"image_size", 8},   {"patch_size", 4},        {"num_labels", 3}};
 const json swin{{"model_type", "swin"}, {"embed_dim", 8},  {"depths", {2, 1}}, {"num_heads", {2, 2}},
                 {"window_size", 3},     {"patch_size", 2}, {"image_size", 14}, {"num_labels", 3}};
-
-json with(json config, const json& changes) {
-  config.update(changes);
-  return config;
-}
-
-std::unique_ptr<Model> fresh(Context& ctx, const json& config) {
-  auto model = make_model(config);
-  initialize(ctx, model->parameters());
-  return model;
-}
 
 void refuses(const json& config, const std::vector<std::string>& parts) {
   expect_error([&] { make_model(config); }, parts);

@@ -77,8 +77,6 @@ void expect_equal(const std::vector<float>& got, const std::vector<float>& want,
   EXPECT_LE(error, tolerance * largest);
 }
 
-}  // namespace
-
 TEST_P(Peft, GivesItsOutputsAndGradients) {
   Context ctx;
   const fs::path folder = adapters() / GetParam();
@@ -278,4 +276,5 @@ TEST_F(Lora, FindsItsBaseOrSaysHowToGiveIt) {
   expect_error([&] { load_model(ctx_, folder_.path(), {.adapter = adapters() / "llama"}); }, {"an adapter itself"});
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -20,8 +20,6 @@ struct Toy {
 
 const std::vector<NameRule> rules{{"h.{i}.q", "layers.{i}", 0}, {"h.{i}.kv_", "layers.{i}", 1}, {"ln", "norm"}};
 
-}  // namespace
-
 TEST(Names, FusedMatricesAreSplitAndComeBack) {
   Context ctx;
   Toy toy;
@@ -71,8 +69,6 @@ TEST(Names, RulesMustCoverEveryParameter) {
       {"2 of the 6 rows", "layers.0.weight"});
 }
 
-namespace {
-
 // A fused matrix of two groups, a matrix that is stored transposed, a kernel, a counter, and a table that is used twice.
 struct Layouts {
   Linear fused{3, {4, 2, 2}}, turned{3, 5}, kernel{4, 2, false};
@@ -119,8 +115,6 @@ class NamesOnDisk : public testing::Test {
   Layouts model_;
   std::map<std::string, Tensor> tensors_;
 };
-
-}  // namespace
 
 TEST_F(NamesOnDisk, EveryLayoutGoesThereAndBack) {
   EXPECT_EQ(tensors_.at("base.qkv.weight").shape().str(), "[8, 3]");
@@ -192,4 +186,5 @@ TEST_F(NamesOnDisk, HalfPrecisionFilesAreReadAndIntegersAreRefused) {
   expect_refused({"wrong type: base.table is I8, expected F32, F16 or BF16"});
 }
 
+}  // namespace
 }  // namespace transformer::test

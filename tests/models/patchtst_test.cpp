@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "models/fresh_model.h"
 #include "support/change.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
@@ -19,17 +20,6 @@ using nlohmann::json;
 const json base{
     {"model_type", "patchtst"}, {"d_model", 16},     {"num_attention_heads", 2}, {"num_hidden_layers", 2},  {"ffn_dim", 24},
     {"context_length", 17},     {"patch_length", 4}, {"patch_stride", 3},        {"num_input_channels", 2}, {"prediction_length", 5}};
-
-json with(json config, const json& changes) {
-  config.update(changes);
-  return config;
-}
-
-std::unique_ptr<Model> fresh(Context& ctx, const json& config) {
-  auto model = make_model(config);
-  initialize(ctx, model->parameters());
-  return model;
-}
 
 Tensor predict(Context& ctx, const Model& model, const Tensor& x) { return model.run(ctx, {{"past_values", x}}).at("prediction_outputs"); }
 

@@ -64,11 +64,11 @@ Packing source_packing(Context& ctx, const GoldenCase& c) {
 }
 
 // A case and its model, loaded.
-struct Loaded {
+struct LoadedClassic {
   GoldenCase golden;
   Context ctx;
   Transformer model;
-  explicit Loaded(const std::filesystem::path& folder) : golden(folder), model(config_of(golden, true)) {
+  explicit LoadedClassic(const std::filesystem::path& folder) : golden(folder), model(config_of(golden, true)) {
     load_classic(ctx, model, folder);
   }
 
@@ -85,7 +85,7 @@ struct Loaded {
 TEST(Seed, TransformerWithMasks) {
   for (const auto& folder : golden_cases("seed-transformer")) {
     SCOPED_TRACE(folder);
-    Loaded c(folder);
+    LoadedClassic c(folder);
     const PairBatch batch = padded_batch(c.ctx, c.golden);
     TransformerTrace trace;
     expect_golden(c.golden, "logits", c.model(c.ctx, batch, &trace), 1e-5);
@@ -101,7 +101,7 @@ TEST(Seed, TransformerWithMasks) {
 TEST(Seed, TransformerPacked) {
   for (const auto& folder : golden_cases("seed-transformer")) {
     SCOPED_TRACE(folder);
-    Loaded c(folder);
+    LoadedClassic c(folder);
     const PairBatch batch = packed_batch(c.ctx, c.golden, source_packing(c.ctx, c.golden));
     expect_golden(c.golden, "logits", c.model(c.ctx, batch), 1e-5);
     c.expect_loss_and_gradients(batch);
@@ -111,7 +111,7 @@ TEST(Seed, TransformerPacked) {
 TEST(Seed, TransformerTrainsLikeTheReference) {
   for (const auto& folder : golden_cases("seed-transformer")) {
     SCOPED_TRACE(folder);
-    Loaded c(folder);
+    LoadedClassic c(folder);
     const PairBatch batch = packed_batch(c.ctx, c.golden, source_packing(c.ctx, c.golden));
     const nlohmann::json& a = c.golden.config.at("adamw");
     Adam optimizer(c.ctx, parameters(c.model),

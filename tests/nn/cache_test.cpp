@@ -9,7 +9,9 @@
 namespace transformer::test {
 namespace {
 
-StackConfig small() { return {.d_model = 16, .heads = 4, .d_ff = 20, .layers = 2, .causal = true, .positions = PositionKind::rotary}; }
+StackConfig small_decoder() {
+  return {.d_model = 16, .heads = 4, .d_ff = 20, .layers = 2, .causal = true, .positions = PositionKind::rotary};
+}
 
 // The rows of x of one sequence, from a token on.
 Tensor tokens_of(Context& ctx, const Tensor& x, const Sequences& all, const std::vector<std::int64_t>& from,
@@ -64,7 +66,7 @@ void check_cached(const StackConfig& config, const std::string& what) {
 TEST(KVCache, EqualsTheWholeSequence) {
   for (PositionKind kind : {PositionKind::none, PositionKind::relative, PositionKind::rotary, PositionKind::alibi})
     for (bool cross : {false, true}) {
-      StackConfig config = small();
+      StackConfig config = small_decoder();
       config.positions = kind;
       config.cross_attention = cross;
       for (NormPlace place : {NormPlace::pre, NormPlace::post}) {
@@ -76,7 +78,7 @@ TEST(KVCache, EqualsTheWholeSequence) {
 }
 
 TEST(KVCache, SharedHeadsWindowsAndParallelBlocks) {
-  StackConfig config = small();
+  StackConfig config = small_decoder();
   config.kv_heads = 2;
   check_cached(config, "two key-value heads");
   config.kv_heads = 1;
@@ -93,7 +95,7 @@ TEST(KVCache, SharedHeadsWindowsAndParallelBlocks) {
 // Rows are exchanged, doubled and left out; each goes on as if it had been alone.
 TEST(KVCache, Reorder) {
   Context ctx({.seed = 6});
-  Stack stack(small());
+  Stack stack(small_decoder());
   initialize(ctx, stack);
   // Row r has seen the tokens histories[r], rows of `table`.
   const Tensor table = random_normal(ctx, {8, 16});
@@ -133,14 +135,14 @@ TEST(KVCache, Reorder) {
 
 TEST(KVCache, RefusesWhatDoesNotFit) {
   Context ctx;
-  Stack stack(small());
+  Stack stack(small_decoder());
   initialize(ctx, stack);
   KVCache cache(2);
   const Tensor x = Tensor::zeros(ctx, {3, 16});
   expect_error([&] { stack(ctx, {.x = x, .sequences = Sequences::uniform(3, 1), .cache = &cache}); }, {"3 sequences", "2 rows"});
   expect_error([&] { cache.reorder(ctx, std::vector<std::int64_t>{0, 2}); }, {"row 1", "row 2 of 2"});
   stack(ctx, {.x = Tensor::zeros(ctx, {2, 16}), .sequences = Sequences::uniform(2, 1), .cache = &cache});
-  StackConfig config = small();
+  StackConfig config = small_decoder();
   config.layers = 3;
   Stack other(config);
   initialize(ctx, other);

@@ -8,7 +8,7 @@
 namespace transformer::test {
 namespace {
 
-StackConfig small() { return {.d_model = 12, .heads = 3, .d_ff = 20, .layers = 1, .norm_place = NormPlace::pre}; }
+StackConfig small_stack() { return {.d_model = 12, .heads = 3, .d_ff = 20, .layers = 1, .norm_place = NormPlace::pre}; }
 
 Stack make(Context& ctx, const StackConfig& config) {
   Stack stack(config);
@@ -22,7 +22,7 @@ Stack make(Context& ctx, const StackConfig& config) {
 TEST(Stack, ParallelBlocks) {
   for (bool separate : {false, true}) {
     Context ctx;
-    StackConfig config = small();
+    StackConfig config = small_stack();
     config.order = BlockOrder::parallel;
     config.separate_norms = separate;
     const Stack stack = make(ctx, config);
@@ -40,7 +40,7 @@ TEST(Stack, ParallelBlocks) {
 
 TEST(Stack, AWindowHidesWhatIsFartherBack) {
   Context ctx;
-  StackConfig config = small();
+  StackConfig config = small_stack();
   config.causal = true;
   config.window = 2;
   config.positions = PositionKind::rotary;
@@ -60,7 +60,7 @@ TEST(Stack, AWindowHidesWhatIsFartherBack) {
 
 TEST(Stack, TraceHoldsHiddenStatesAndWeights) {
   Context ctx;
-  StackConfig config = small();
+  StackConfig config = small_stack();
   config.layers = 3;
   config.cross_attention = true;
   config.final_norm = true;
@@ -82,7 +82,7 @@ TEST(Stack, TraceHoldsHiddenStatesAndWeights) {
 // The first layer keeps all; the last one drops most, and gives for most samples what it was given.
 TEST(Stack, StochasticDepthGrowsWithTheLayers) {
   Context ctx;
-  StackConfig config = small();
+  StackConfig config = small_stack();
   config.layers = 3;
   config.drop_path = 0.8F;
   const Stack stack = make(ctx, config);
@@ -106,7 +106,7 @@ TEST(Stack, StochasticDepthGrowsWithTheLayers) {
 
 TEST(Stack, RefusesWhatCannotBe) {
   auto refuses = [](auto change, std::vector<std::string> parts) {
-    StackConfig config = small();
+    StackConfig config = small_stack();
     change(config);
     expect_error([&] { Stack{config}; }, parts);
   };
@@ -119,7 +119,7 @@ TEST(Stack, RefusesWhatCannotBe) {
   refuses([](StackConfig& c) { c.attention_dropout = -0.5F; }, {"attention_dropout", "-0.5"});
 
   Context ctx;
-  const Stack stack = make(ctx, small());
+  const Stack stack = make(ctx, small_stack());
   const Tensor x = Tensor::zeros(ctx, {4, 12});
   expect_error([&] { stack(ctx, {.x = x, .sequences = Sequences::uniform(1, 5)}); }, {"[4, 12]", "5 tokens"});
   expect_error([&] { stack(ctx, {.x = x, .sequences = Sequences::uniform(1, 4), .memory = x}); }, {"memory", "no cross-attention"});

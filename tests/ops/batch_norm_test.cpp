@@ -8,8 +8,8 @@ namespace {
 
 // (x - mean)/√(variance + eps)·weight + bias for every column; with null statistics those of x itself.
 template <class S>
-Array<S> reference_norm(const Array<S>& x, const std::vector<float>* means, const std::vector<float>* variances, double eps,
-                        const Array<S>* weight, const Array<S>* bias) {
+Array<S> reference_batch_norm(const Array<S>& x, const std::vector<float>* means, const std::vector<float>* variances, double eps,
+                              const Array<S>* weight, const Array<S>* bias) {
   using ::reference::sqrt;
   Array<S> y(x.shape);
   const std::int64_t cols = x.shape.back(), rows = x.shape.numel() / cols;
@@ -38,7 +38,7 @@ std::vector<float> ramp(std::int64_t n, float first, float step) {
   return v;
 }
 
-const std::vector<Shape> shapes = {{2, 1}, {3, 1}, {5, 17}, {4, 3, 65}, {70, 20}, {130, 33}};
+const std::vector<Shape> batch_norm_shapes = {{2, 1}, {3, 1}, {5, 17}, {4, 3, 65}, {70, 20}, {130, 33}};
 
 Tensor run(Context& ctx, const Tensors& in, bool training) {
   const std::int64_t d = in[0].cols();
@@ -53,24 +53,24 @@ Tensor run(Context& ctx, const Tensors& in, bool training) {
 }  // namespace
 
 TEST(BatchNorm, StatisticsOfTheBatchWhileTraining) {
-  for (const Shape& shape : shapes) {
+  for (const Shape& shape : batch_norm_shapes) {
     const Input parameter{.shape = {shape.back()}, .master = true};
     check_op(
         {.name = "training " + shape.str(), .inputs = {{.shape = shape}, parameter, parameter}},
         [](Context& ctx, const Tensors& in) { return run(ctx, in, true); },
-        [](const auto& in) { return reference_norm(in[0], nullptr, nullptr, 1e-5F, &in[1], &in[2]); });
+        [](const auto& in) { return reference_batch_norm(in[0], nullptr, nullptr, 1e-5F, &in[1], &in[2]); });
   }
 }
 
 TEST(BatchNorm, RunningStatisticsOtherwise) {
-  for (const Shape& shape : shapes) {
+  for (const Shape& shape : batch_norm_shapes) {
     const Input parameter{.shape = {shape.back()}, .master = true};
     check_op(
         {.name = "inference " + shape.str(), .inputs = {{.shape = shape}, parameter, parameter}},
         [](Context& ctx, const Tensors& in) { return run(ctx, in, false); },
         [&](const auto& in) {
       const auto means = ramp(shape.back(), -0.3F, 0.1F), variances = ramp(shape.back(), 0.5F, 0.2F);
-      return reference_norm(in[0], &means, &variances, 1e-5F, &in[1], &in[2]);
+      return reference_batch_norm(in[0], &means, &variances, 1e-5F, &in[1], &in[2]);
         });
   }
 }
@@ -81,11 +81,11 @@ TEST(BatchNorm, ParametersAreOptional) {
     const auto *m = training ? nullptr : &means, *v = training ? nullptr : &variances;
     check_op(
         {.name = "plain", .inputs = {{.shape = {6, 19}}}}, [=](Context& ctx, const Tensors& in) { return run(ctx, in, training); },
-        [=](const auto& in) { return reference_norm(in[0], m, v, 1e-5F, decltype (&in[0])(nullptr), decltype (&in[0])(nullptr)); });
+        [=](const auto& in) { return reference_batch_norm(in[0], m, v, 1e-5F, decltype (&in[0])(nullptr), decltype (&in[0])(nullptr)); });
     check_op(
         {.name = "parameters alone have gradients", .inputs = {{.shape = {6, 19}, .gradient = false}, {.shape = {19}}, {.shape = {19}}}},
         [=](Context& ctx, const Tensors& in) { return run(ctx, in, training); },
-        [=](const auto& in) { return reference_norm(in[0], m, v, 1e-5F, &in[1], &in[2]); });
+        [=](const auto& in) { return reference_batch_norm(in[0], m, v, 1e-5F, &in[1], &in[2]); });
   }
 }
 

@@ -39,7 +39,7 @@ Array<S> reference_sum(const Array<S>& x, const Array<S>& sub, double p, std::ui
   return sum;
 }
 
-const std::vector<Shape> shapes = {{1, 1}, {3, 1}, {1, 3}, {5, 17}, {2, 3, 65}, {70, 20}, {0, 8}, {17}};
+const std::vector<Shape> norm_shapes = {{1, 1}, {3, 1}, {1, 3}, {5, 17}, {2, 3, 65}, {70, 20}, {0, 8}, {17}};
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   const Tensor x = a.to_host(), y = b.to_host();
@@ -49,7 +49,7 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 TEST(Norm, LayerNormAgreesWithReference) {
-  for (const Shape& shape : shapes) {
+  for (const Shape& shape : norm_shapes) {
     const Input parameter{.shape = {shape.back()}, .master = true};
     check_op(
         {.name = "layer_norm " + shape.str(), .inputs = {{.shape = shape}, parameter, parameter}},
@@ -59,7 +59,7 @@ TEST(Norm, LayerNormAgreesWithReference) {
 }
 
 TEST(Norm, RmsNormAgreesWithReference) {
-  for (const Shape& shape : shapes)
+  for (const Shape& shape : norm_shapes)
     check_op(
         {.name = "rms_norm " + shape.str(), .inputs = {{.shape = shape}, {.shape = {shape.back()}, .master = true}}},
         [](Context& ctx, const Tensors& in) { return rms_norm(ctx, in[0], in[1]); },
@@ -105,7 +105,7 @@ TEST(Norm, FollowsRowStrides) {
 }
 
 TEST(AddNorm, BothResultsAgreeWithReference) {
-  for (const Shape& shape : shapes)
+  for (const Shape& shape : norm_shapes)
     for (double p : {0.0, 0.3})
       for (NormKind kind : {NormKind::layer_norm, NormKind::rms_norm}) {
         const Input parameter{.shape = {shape.back()}, .master = true};
@@ -134,7 +134,7 @@ TEST(AddNorm, BothResultsAgreeWithReference) {
 }
 
 TEST(AddNorm, AddDropoutAgreesWithReference) {
-  for (const Shape& shape : shapes)
+  for (const Shape& shape : norm_shapes)
     check_op(
         {.name = "add_dropout " + shape.str(), .inputs = {{.shape = shape}, {.shape = shape}}, .context = {.seed = 3}},
         [](Context& ctx, const Tensors& in) {

@@ -3,30 +3,13 @@
 
 #include <cmath>
 
-#include "support/golden.h"
-#include "support/temporary_folder.h"
-#include "support/tiny_tokenizer.h"
+#include "predict/model_folder.h"
 #include "text/shared/entities.h"
 
 namespace transformer::test {
 namespace {
 
 // A model of the cases with a tokenizer that frames texts, and other settings.
-class Folder {
- public:
-  explicit Folder(const std::string& name, const nlohmann::json& settings = nlohmann::json::object()) {
-    copy_with_tokenizer(golden_root() / name, path(), tiny_tokenizer(true));
-    nlohmann::json config = read_json(path() / "config.json");
-    config.update(settings);
-    write_json(path() / "config.json", config);
-  }
-  std::filesystem::path path() const { return folder_ / "model"; }
-
- private:
-  TemporaryFolder folder_;
-};
-
-const std::vector<std::string> texts{"a short one", "a much longer text than the first one was", "", "x", "the end"};
 
 // What the model gives for one text alone.
 std::vector<float> logits_of(Context& ctx, const std::filesystem::path& folder, const std::string& text) {
@@ -44,20 +27,11 @@ double probability(const std::vector<float>& logits, std::int64_t label) {
   return std::exp(static_cast<double>(logits[static_cast<std::size_t>(label)])) / sum;
 }
 
-std::string message_of(const auto& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no Error";
-}
-
 }  // namespace
 
 TEST(Classifier, GivesTheProbabilitiesOfEveryTextInOrder) {
   for (const char* name : {"bert-cls", "roberta-cls", "distilbert-cls"}) {
-    const Folder folder(name, {{"id2label", {{"0", "bad"}, {"1", "good"}, {"2", "fair"}}}});
+    const ModelFolder folder(golden_root() / name, {{"id2label", {{"0", "bad"}, {"1", "good"}, {"2", "fair"}}}});
     Context ctx;
     const Classifier classifier = Classifier::load(ctx, folder.path());
     EXPECT_EQ(classifier.names(), (std::vector<std::string>{"bad", "good", "fair"}));
@@ -79,7 +53,7 @@ TEST(Classifier, GivesTheProbabilitiesOfEveryTextInOrder) {
 // The second text has the tokens' other type where the model knows two, as in training on pairs.
 TEST(Classifier, ReadsPairs) {
   for (const char* name : {"bert-cls", "distilbert-cls"}) {
-    const Folder folder(name);
+    const ModelFolder folder(golden_root() / name);
     Context ctx;
     const Classifier classifier = Classifier::load(ctx, folder.path());
     const std::vector<std::string> first{"a short one", "x", "another, longer than both"}, second{"is it", "the end", ""};
@@ -108,11 +82,11 @@ TEST(Classifier, ReadsPairs) {
 TEST(Classifier, TheProblemSaysWhatAScoreIs) {
   Context ctx;
   const std::string text = "some text";
-  const Folder several("bert-cls", {{"problem_type", "multi_label_classification"}});
+  const ModelFolder several(golden_root() / "bert-cls", {{"problem_type", "multi_label_classification"}});
   const auto labels = Classifier::load(ctx, several.path()).texts(ctx, std::span(&text, 1), {.top_k = 0})[0];
   const std::vector<float> logits = logits_of(ctx, several.path(), text);
   for (const Label& l : labels) EXPECT_NEAR(l.score, 1.0 / (1.0 + std::exp(-logits[static_cast<std::size_t>(l.id)])), 1e-5);
-  const Folder value("bert-cls", {{"problem_type", "regression"}});
+  const ModelFolder value(golden_root() / "bert-cls", {{"problem_type", "regression"}});
   const auto values = Classifier::load(ctx, value.path()).texts(ctx, std::span(&text, 1), {.top_k = 0})[0];
   for (const Label& l : values) EXPECT_NEAR(l.score, logits[static_cast<std::size_t>(l.id)], 1e-5);
 }
@@ -121,7 +95,8 @@ TEST(Classifier, TheProblemSaysWhatAScoreIs) {
 TEST(Classifier, GivesWhatTheProblemAsksFor) {
   Context ctx;
   const std::string text = "some text";
-  const Folder several("bert-cls", {{"problem_type", "multi_label_classification"}}), value("bert-cls", {{"problem_type", "regression"}});
+  const ModelFolder several(golden_root() / "bert-cls", {{"problem_type", "multi_label_classification"}}),
+      value("bert-cls", {{"problem_type", "regression"}});
   const Classifier labels = Classifier::load(ctx, several.path()), numbers = Classifier::load(ctx, value.path());
   const auto get = [&](const Classifier& c, const ClassifyOptions& options) { return c.texts(ctx, std::span(&text, 1), options)[0]; };
   const std::vector<Label> all = get(labels, {.top_k = 0});
@@ -137,7 +112,7 @@ TEST(Classifier, GivesWhatTheProblemAsksFor) {
 }
 
 TEST(Classifier, ATextThatIsTooLongIsCutBeforeItsEndToken) {
-  const Folder folder("distilbert-cls");
+  const ModelFolder folder(golden_root() / "distilbert-cls");
   Context ctx;
   const std::int64_t longest = read_json(folder.path() / "config.json").at("max_position_embeddings");
   const Classifier classifier = Classifier::load(ctx, folder.path());
@@ -152,7 +127,7 @@ TEST(Classifier, ATextThatIsTooLongIsCutBeforeItsEndToken) {
 }
 
 TEST(Classifier, LabelsTokensWithTheirPlaces) {
-  const Folder folder("variants/bert-tokens");
+  const ModelFolder folder(golden_root() / "variants/bert-tokens");
   Context ctx;
   const Classifier classifier = Classifier::load(ctx, folder.path());
   ASSERT_EQ(classifier.kind(), Classifier::Kind::tokens);
@@ -172,7 +147,7 @@ TEST(Classifier, LabelsTokensWithTheirPlaces) {
 
 // Words have the labels of their first tokens; entities are what the labels make up.
 TEST(Classifier, WordsAndEntities) {
-  const Folder folder("variants/bert-tokens", {{"id2label", {{"0", "B-X"}, {"1", "I-X"}, {"2", "O"}}}});
+  const ModelFolder folder(golden_root() / "variants/bert-tokens", {{"id2label", {{"0", "B-X"}, {"1", "I-X"}, {"2", "O"}}}});
   Context ctx;
   const Classifier classifier = Classifier::load(ctx, folder.path());
   const std::vector<std::string> texts{"01 20 \xff 3", "", "22 1 0 2 1"};
@@ -208,7 +183,7 @@ TEST(Classifier, WordsAndEntities) {
 
 TEST(Classifier, LabelsImages) {
   for (const char* name : {"vit", "deit", "swin"}) {
-    const Folder folder(name);
+    const ModelFolder folder(golden_root() / name);
     write_json(folder.path() / "preprocessor_config.json",
                {{"image_processor_type", "ViTImageProcessor"},
                 {"do_resize", true},

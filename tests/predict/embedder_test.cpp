@@ -4,28 +4,11 @@
 #include <cmath>
 #include <fstream>
 
-#include "support/golden.h"
-#include "support/temporary_folder.h"
-#include "support/tiny_tokenizer.h"
+#include "predict/model_folder.h"
 #include "transformer/io/npy.h"
 
 namespace transformer::test {
 namespace {
-
-class Folder {
- public:
-  explicit Folder(const std::string& name) { copy_with_tokenizer(golden_root() / name, path(), tiny_tokenizer(true)); }
-  std::filesystem::path path() const { return folder_ / "model"; }
-  void write(const std::string& name, const nlohmann::json& json) const {
-    std::filesystem::create_directories((path() / name).parent_path());
-    write_json(path() / name, json);
-  }
-
- private:
-  TemporaryFolder folder_;
-};
-
-const std::vector<std::string> texts{"a short one", "a much longer text than the first one was", "", "x", "the end"};
 
 // The hidden states of one text alone, [tokens][d], or the pooler's output.
 std::vector<float> alone(Context& ctx, const std::filesystem::path& folder, const std::string& text, const std::string& output) {
@@ -43,15 +26,6 @@ std::vector<float> alone(Context& ctx, const std::filesystem::path& folder, cons
   return found->second.to_vector<float>();
 }
 
-std::string message_of(const auto& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no Error";
-}
-
 }  // namespace
 
 TEST(Embedder, PoolsTheHiddenStatesOfEachText) {
@@ -59,7 +33,7 @@ TEST(Embedder, PoolsTheHiddenStatesOfEachText) {
                                      std::pair{"gpt2", "hidden_states"}, std::pair{"bert-mlm", "hidden_states"},
                                      std::pair{"t5", "encoder_last_hidden_state"}, std::pair{"bart", "encoder_last_hidden_state"}}) {
     SCOPED_TRACE(name);
-    const Folder folder(name);
+    const ModelFolder folder(golden_root() / name);
     Context ctx;
     const Embedder embedder = Embedder::load(ctx, folder.path());
     const auto d = static_cast<std::size_t>(embedder.size());
@@ -83,20 +57,20 @@ TEST(Embedder, PoolsTheHiddenStatesOfEachText) {
 }
 
 TEST(Embedder, ThePoolerIsTheModelsOwn) {
-  const Folder folder("bert-base");
+  const ModelFolder folder(golden_root() / "bert-base");
   Context ctx;
   const Embedder embedder = Embedder::load(ctx, folder.path());
   std::vector<double> want;
   for (const std::string& text : texts)
     for (float v : alone(ctx, folder.path(), text, "pooler_output")) want.push_back(v);
   expect_near(embedder.embed(ctx, texts, {.pooling = Pooling::pooler, .batch_tokens = 50}), want, 1e-5);
-  const Folder without("gpt2");
+  const ModelFolder without(golden_root() / "gpt2");
   EXPECT_NE(message_of([&] { Embedder::load(ctx, without.path()).embed(ctx, texts, {.pooling = Pooling::pooler}); }).find("no pooler"),
             std::string::npos);
 }
 
 TEST(Embedder, NormalizedVectorsHaveLengthOne) {
-  const Folder folder("bert-base");
+  const ModelFolder folder(golden_root() / "bert-base");
   Context ctx;
   const Embedder embedder = Embedder::load(ctx, folder.path());
   const std::vector<float> v = embedder.embed(ctx, texts, {.normalize = true}).to_vector<float>();
@@ -109,7 +83,7 @@ TEST(Embedder, NormalizedVectorsHaveLengthOne) {
 }
 
 TEST(Embedder, HonoursTheFilesOfSentenceTransformersOrNamesThem) {
-  const Folder folder("bert-base");
+  const ModelFolder folder(golden_root() / "bert-base");
   Context ctx;
   EXPECT_EQ(Embedder::load(ctx, folder.path()).defaults().pooling, Pooling::mean);
   const nlohmann::json transformer = {{"idx", 0}, {"path", ""}, {"type", "sentence_transformers.models.Transformer"}},

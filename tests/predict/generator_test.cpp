@@ -6,9 +6,7 @@
 #include <sstream>
 
 #include "io/shared/chunks.h"
-#include "support/golden.h"
-#include "support/temporary_folder.h"
-#include "support/tiny_tokenizer.h"
+#include "predict/model_folder.h"
 
 namespace transformer::test {
 namespace {
@@ -19,25 +17,6 @@ using Ids = std::vector<std::int32_t>;
 std::filesystem::path case_of(const std::string& prefix) { return golden_cases(prefix).front(); }
 
 // A copy of it that has a tokenizer.
-class Folder {
- public:
-  explicit Folder(const std::string& prefix, const nlohmann::json& tokenizer = tiny_tokenizer(false)) {
-    copy_with_tokenizer(case_of(prefix), path(), tokenizer);
-  }
-  std::filesystem::path path() const { return folder_ / "model"; }
-
- private:
-  TemporaryFolder folder_;
-};
-
-std::string message_of(const auto& call) {
-  try {
-    call();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no Error";
-}
 
 // Generates these tokens one after the other, whatever the model says.
 LogitsProcessor dictated(Ids ids) {
@@ -80,7 +59,7 @@ TEST(Generator, IdsGiveTheReferencesTokensWithAndWithoutAnEncoder) {
 
 TEST(Generator, TextGoesInAndComesOutPieceByPiece) {
   for (const char* prefix : {"gpt2", "t5"}) {
-    const Folder folder(prefix);
+    const ModelFolder folder(case_of(prefix), tiny_tokenizer(false));
     Context ctx;
     const Generator g = Generator::load(ctx, folder.path());
     GenerationConfig config = with_wishes(g.config(), {.max_new_tokens = 12, .temperature = 1.0});
@@ -97,7 +76,7 @@ TEST(Generator, TextGoesInAndComesOutPieceByPiece) {
 
 // As Hugging Face's pipeline: the text of prompt and continuation, less the prompt's.
 TEST(Generator, ATextThatGoesOnKeepsItsFirstSpace) {
-  const Folder folder("llama", tiny_llama_tokenizer());
+  const ModelFolder folder(case_of("llama"), tiny_llama_tokenizer());
   Context ctx;
   const Generator g = Generator::load(ctx, folder.path());
   EXPECT_EQ(g.encode("ab"), (Ids{tiny_id(' '), tiny_id('a'), tiny_id('b')}));
@@ -107,7 +86,7 @@ TEST(Generator, ATextThatGoesOnKeepsItsFirstSpace) {
 }
 
 TEST(Generator, StopStringsEndTheText) {
-  const Folder folder("gpt2");
+  const ModelFolder folder(case_of("gpt2"), tiny_tokenizer(false));
   Context ctx;
   const Generator g = Generator::load(ctx, folder.path());
   Ids words;
@@ -119,14 +98,14 @@ TEST(Generator, StopStringsEndTheText) {
 }
 
 TEST(Generator, AnEmptyPromptIsTheStartToken) {
-  const Folder folder("gpt2");
+  const ModelFolder folder(case_of("gpt2"), tiny_tokenizer(false));
   Context ctx;
   const Generator g = Generator::load(ctx, folder.path());
   EXPECT_EQ(g.encode(""), Ids{*g.config().bos_token_id});
 }
 
 TEST(Generator, AChatIsWrittenByItsTemplate) {
-  const Folder folder("gpt2");
+  const ModelFolder folder(case_of("gpt2"), tiny_tokenizer(false));
   {
     std::ofstream out(folder.path() / "chat_template.jinja");
     out << "{{ bos_token }}{% for m in messages %}{{ m.role[0] }}:{{ m.content }};{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
@@ -136,7 +115,7 @@ TEST(Generator, AChatIsWrittenByItsTemplate) {
   Ids want{1};  // <s>
   for (char c : std::string("s:S;u:Hi;a:")) want.push_back(tiny_id(c));
   EXPECT_EQ(g.encode_chat({{"system", "S"}, {"user", "Hi"}}), want);
-  const Folder plain("gpt2");
+  const ModelFolder plain(case_of("gpt2"), tiny_tokenizer(false));
   EXPECT_NE(message_of([&] { Generator::load(ctx, plain.path()).encode_chat({{"user", "Hi"}}); }).find("chat template"), std::string::npos);
 }
 
@@ -157,7 +136,7 @@ TEST(Generator, WishesChooseHowTokensAreFound) {
 }
 
 TEST(Generator, ManyPromptsComeOutInTheirOrder) {
-  const Folder folder("gpt2");
+  const ModelFolder folder(case_of("gpt2"), tiny_tokenizer(false));
   Context ctx;
   const Generator g = Generator::load(ctx, folder.path());
   const std::vector<std::string> prompts{"a long first prompt", "b", "and a third", "", "e"};
@@ -174,7 +153,7 @@ TEST(Generator, ManyPromptsComeOutInTheirOrder) {
 }
 
 TEST(Generator, StopsWhenAskedTo) {
-  const Folder folder("gpt2");
+  const ModelFolder folder(case_of("gpt2"), tiny_tokenizer(false));
   Context ctx;
   const Generator g = Generator::load(ctx, folder.path());
   int tokens = 0;

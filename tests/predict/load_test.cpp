@@ -28,8 +28,6 @@ class Load : public testing::Test {
   Context ctx_;
 };
 
-}  // namespace
-
 TEST_F(Load, OneWayForEveryUse) {
   const auto gpt2 = with_tokenizer("gpt2"), bert = with_tokenizer("bert-cls");
   EXPECT_EQ(load<Generator>(ctx_, gpt2).generate(ctx_, "Once upon", {.max_new_tokens = 5, .temperature = 0.0}),
@@ -66,4 +64,5 @@ TEST_F(Load, WhatIsSavedOpensAgain) {
   expect_error([&] { save_model(ctx_, *model, folder_ / "third"); }, {"tokenizer.json", "is gone"});
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 namespace transformer::test {
@@ -29,5 +30,7 @@ class TemporaryFolder {
  private:
   std::filesystem::path path_;
 };
+
+inline void write_text(const std::filesystem::path& path, const std::string& text) { std::ofstream(path, std::ios::binary) << text; }
 
 }  // namespace transformer::test

@@ -8,7 +8,7 @@ namespace {
 
 using test::TextFolder;
 
-std::vector<std::string> rows(const std::string& path, const TaggedColumns& columns = {}) {
+std::vector<std::string> tagged_rows(const std::string& path, const TaggedColumns& columns = {}) {
   TaggedReader reader(path, columns);
   std::vector<std::string> out;
   while (const auto text = reader.next()) {
@@ -25,18 +25,19 @@ TEST(Tagged, Conll) {
   const std::string conll =
       "-DOCSTART- -X- -X- O\n\nEU NNP B-ORG\r\nrejects VBZ O\n\n\n-DOCSTART- -X- O\n나는\tPRP\tO\n \t\nRome  NNP  B-LOC";
   const Rows texts{"3:EU/B-ORG 4:rejects/O ", "8:나는/O ", "10:Rome/B-LOC "};
-  EXPECT_EQ(rows(folder.write("a.conll", conll)), texts);
-  EXPECT_EQ(rows(folder.write_gzip("a.txt.gz", conll)), texts);
-  EXPECT_EQ(rows(folder.write("b", "1 the DT x\n2 dog NN y\n"), {.word_column = "2", .tag_column = "3"}), Rows({"1:the/DT 2:dog/NN "}));
+  EXPECT_EQ(tagged_rows(folder.write("a.conll", conll)), texts);
+  EXPECT_EQ(tagged_rows(folder.write_gzip("a.txt.gz", conll)), texts);
+  EXPECT_EQ(tagged_rows(folder.write("b", "1 the DT x\n2 dog NN y\n"), {.word_column = "2", .tag_column = "3"}),
+            Rows({"1:the/DT 2:dog/NN "}));
 }
 
 TEST(Tagged, JsonLines) {
   const TextFolder folder;
   EXPECT_EQ(
-      rows(folder.write("a.jsonl",
-                        "{\"tokens\": [\"EU\", \"is\"], \"tags\": [\"B-ORG\", \"O\"], \"id\": 3}\n\n{\"tokens\": [\"a\"], \"tags\": [7]}")),
+      tagged_rows(folder.write(
+          "a.jsonl", "{\"tokens\": [\"EU\", \"is\"], \"tags\": [\"B-ORG\", \"O\"], \"id\": 3}\n\n{\"tokens\": [\"a\"], \"tags\": [7]}")),
       Rows({"1:EU/B-ORG 1:is/O ", "3:a/7 "}));
-  EXPECT_EQ(rows(folder.write("b.json", R"({"words": ["x y"], "ner": ["O"]})"), {.word_column = "words", .tag_column = "ner"}),
+  EXPECT_EQ(tagged_rows(folder.write("b.json", R"({"words": ["x y"], "ner": ["O"]})"), {.word_column = "words", .tag_column = "ner"}),
             Rows({"1:x y/O "}));
 }
 
@@ -46,7 +47,7 @@ TEST(Tagged, WhatIsWrongIsNamedWithItsLine) {
       [&](const std::string& name, const std::string& bytes, std::vector<std::string> parts, const TaggedColumns& columns = {}) {
     const std::string path = folder.write(name, bytes);
     parts.push_back(path);
-    test::expect_error([&] { rows(path, columns); }, parts);
+    test::expect_error([&] { tagged_rows(path, columns); }, parts);
   };
   refused("a", "", {"the file is empty"});
   refused("a", "EU B-ORG\nrejects\n", {"line 2 has 1 column", "a word and its tag"});
@@ -66,7 +67,7 @@ TEST(Tagged, WhatIsWrongIsNamedWithItsLine) {
   refused("a.jsonl", "{\"tokens\": [\"a\"], \"tags\": [\"\"]}", {"the tag of 'a' is empty"});
   refused("a.jsonl", "{\"tokens\": [\"a\"]", {"line 1"});
   refused("a.jsonl", "{}", {"both key x"}, {.word_column = "x", .tag_column = "x"});
-  test::expect_error([&] { rows(folder / "none.conll"); }, {"none.conll"});
+  test::expect_error([&] { tagged_rows(folder / "none.conll"); }, {"none.conll"});
 }
 
 }  // namespace

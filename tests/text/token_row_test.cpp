@@ -15,7 +15,7 @@ std::vector<std::int32_t> all_of(const TokenRow& row) {
   return out;
 }
 
-TokenizerPtr letters(const std::string& text) { return make_vocabulary(lines_from({text}), {}); }
+TokenizerPtr letters_of(const std::string& text) { return make_vocabulary(lines_from({text}), {}); }
 
 TokenizerPtr many_words() {
   std::string line;
@@ -27,7 +27,7 @@ TokenizerPtr many_words() {
 
 TEST(TokenRow, FilesOfBothWidthsGiveBackWhatWasWritten) {
   const TextFolder folder;
-  for (const TokenizerPtr& tokenizer : {letters("abcdef"), many_words()}) {
+  for (const TokenizerPtr& tokenizer : {letters_of("abcdef"), many_words()}) {
     const auto last = static_cast<std::int32_t>(tokenizer->size() - 1);
     const std::vector<std::int32_t> ids{3, 1, last, 0, 2};
     {
@@ -55,7 +55,7 @@ TEST(TokenRow, FilesOfBothWidthsGiveBackWhatWasWritten) {
 
 TEST(TokenRow, OtherFilesAreRefusedByName) {
   const TextFolder folder;
-  const TokenizerPtr tokenizer = letters("abc");
+  const TokenizerPtr tokenizer = letters_of("abc");
   {
     TokenFileWriter file(folder / "good.bin", *tokenizer);
     file.add(std::vector<std::int32_t>{0, 1, 2}, 3);
@@ -85,7 +85,7 @@ TEST(TokenRow, OtherFilesAreRefusedByName) {
   changed = bytes;
   changed[bytes.size() - 32] = 4;  // the number of tokens
   refused(changed, "cut off");
-  expect_error([&] { TokenRow::open(folder / "good.bin", *letters("abd")); }, {"good.bin", "another vocabulary"});
+  expect_error([&] { TokenRow::open(folder / "good.bin", *letters_of("abd")); }, {"good.bin", "another vocabulary"});
   expect_error([&] { TokenRow::open(folder / "none.bin", *tokenizer); }, {"none.bin", "cannot open"});
 
   changed = bytes;

@@ -13,7 +13,7 @@ using test::lines_from;
 using test::TextFolder;
 using Tokens = std::vector<std::string>;
 
-std::vector<std::string> corpus() {
+std::vector<std::string> toy_lines() {
   std::vector<std::string> lines;
   for (const ToyPair& p : ToyCorpus(500).training()) lines.push_back(p.source), lines.push_back(p.target);
   return lines;
@@ -36,8 +36,8 @@ TEST(EncoderTokenizer, WordsAndCharacters) {
 TEST(EncoderTokenizer, SubwordsAreThoseOfSentencePiece) {
   for (const auto& [pieces, kind] :
        {std::pair{EncoderPieces::bpe, SentencePieceKind::bpe}, {EncoderPieces::unigram, SentencePieceKind::unigram}}) {
-    const auto made = train_encoder_tokenizer(lines_from(corpus()), {.subwords = pieces, .vocab_size = 401});
-    const auto reference = train_sentencepiece(lines_from(corpus()), {.kind = kind, .vocab_size = 400, .normalization = "identity"});
+    const auto made = train_encoder_tokenizer(lines_from(toy_lines()), {.subwords = pieces, .vocab_size = 401});
+    const auto reference = train_sentencepiece(lines_from(toy_lines()), {.kind = kind, .vocab_size = 400, .normalization = "identity"});
     EXPECT_EQ(made->size(), reference->size() + 1);
     for (const char* text : {"The cat caught the mouse", "고양이가 쥐를 잡았다", "a  new\tword", "I didn't buy two books"}) {
       const Encoding encoding = made->tokenize(text, false);
@@ -50,7 +50,7 @@ TEST(EncoderTokenizer, SubwordsAreThoseOfSentencePiece) {
 
 TEST(EncoderTokenizer, OpensAgainFromAModelsFolder) {
   const TextFolder folder;
-  const auto made = train_encoder_tokenizer(lines_from(corpus()), {.vocab_size = 400});
+  const auto made = train_encoder_tokenizer(lines_from(toy_lines()), {.vocab_size = 400});
   made->save_into(folder.path());
   write_json(folder.path() / "tokenizer_config.json", encoder_tokenizer_config(128, true));
   write_json(folder.path() / "config.json", {{"model_type", "bert"}});
@@ -71,7 +71,7 @@ TEST(EncoderTokenizer, Refusals) {
 TEST(EncoderTokenizer, SaysHowLargeItMustBe) {
   for (const EncoderPieces kind : {EncoderPieces::bpe, EncoderPieces::unigram}) {
     const auto make = [&](std::int64_t size) {
-      return train_encoder_tokenizer(lines_from(corpus()), {.subwords = kind, .vocab_size = size});
+      return train_encoder_tokenizer(lines_from(toy_lines()), {.subwords = kind, .vocab_size = size});
     };
     const std::int64_t least = test::number_in_error([&] { make(15); },
                                                      "vocab_size is 15, too small for the characters of this text: at least ");

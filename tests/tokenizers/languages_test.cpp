@@ -146,7 +146,7 @@ TEST(Languages, PegasusMovesItsPieces) {
 
 namespace {
 
-TokenizerPair trained(bool joint, SentencePieceKind kind = SentencePieceKind::bpe) {
+TokenizerPair trained_pair(bool joint, SentencePieceKind kind = SentencePieceKind::bpe) {
   const auto train = [&](std::vector<std::string> lines) {
     const LineSource next = [lines, i = std::size_t{0}](std::string& line) mutable {
       return i < 40 && (line = lines[i++ % lines.size()], true);
@@ -167,7 +167,7 @@ const std::vector<std::string> sentences{
 // The ids of published Marian models, the pieces of SentencePiece.
 TEST(TranslatorTokenizers, MarianHasTheIdsOfPublishedModels) {
   for (const bool joint : {true, false}) {
-    const TokenizerPair plain = trained(joint), marian = marian_tokenizers(plain);
+    const TokenizerPair plain = trained_pair(joint), marian = marian_tokenizers(plain);
     EXPECT_EQ(marian.joint(), joint);
     for (const auto& [from, to] : {std::pair{plain.source, marian.source}, {plain.target, marian.target}}) {
       EXPECT_EQ(to->size(), from->size() - 1) << "there is no <s>";
@@ -200,7 +200,7 @@ TEST(TranslatorTokenizers, MarianHasTheIdsOfPublishedModels) {
 
 TEST(TranslatorTokenizers, PegasusIsATokenizerJson) {
   for (const SentencePieceKind kind : {SentencePieceKind::bpe, SentencePieceKind::unigram}) {
-    const TokenizerPtr plain = trained(true, kind).source, pegasus = pegasus_tokenizer(*plain);
+    const TokenizerPtr plain = trained_pair(true, kind).source, pegasus = pegasus_tokenizer(*plain);
     EXPECT_EQ(pegasus->size(), plain->size() - 1);
     EXPECT_EQ(pegasus->pad(), 0);
     EXPECT_EQ(pegasus->eos(), 1);

@@ -16,6 +16,7 @@
 #include "io/shared/unicode.h"
 #include "support/op_check.h"
 #include "toys/grammar.h"
+#include "toys/words_of.h"
 
 namespace transformer::test {
 namespace {
@@ -23,11 +24,6 @@ namespace {
 const ToyCorpus& corpus() {
   static const ToyCorpus all;
   return all;
-}
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream in(text);
-  return {std::istream_iterator<std::string>(in), {}};
 }
 
 TEST(ToyCorpus, SentencesOfTheDocuments) {

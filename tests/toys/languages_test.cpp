@@ -11,16 +11,12 @@
 
 #include "support/op_check.h"
 #include "toys/shared/labels.h"
+#include "toys/words_of.h"
 
 namespace transformer {
 namespace {
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> out;
-  std::istringstream in(text);
-  for (std::string word; in >> word;) out.push_back(word);
-  return out;
-}
+using test::words_of;
 
 bool balanced(const std::string& text) {
   std::string stack;

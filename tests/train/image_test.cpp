@@ -38,8 +38,6 @@ class ImageTaskTest : public testing::Test {
   ImageSettings settings_;
 };
 
-}  // namespace
-
 TEST_F(ImageTaskTest, LearnsAndItsFolderOpens) {
   Context ctx({.threads = 1, .seed = 1});
   settings_.images.valid = ImageValidation::test;
@@ -244,4 +242,5 @@ TEST_F(ImageTaskTest, WhatCannotBeIsNamed) {
   refuses([](auto&, auto&) {}, {"one class"});
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -35,8 +35,6 @@ const LanguageModelConfig tiny{.d_model = 16, .num_heads = 2, .num_layers = 2};
 
 WindowBatch batch_of(const LanguageTask& task, std::int64_t index) { return std::any_cast<WindowBatch>(task.prepare(index).content); }
 
-}  // namespace
-
 TEST_F(Language, TargetsAreTheNextTokensAndBatchesAFunctionOfSeedAndEpoch) {
   const std::string text = alphabet();
   for (const WindowOrder windows : {WindowOrder::random, WindowOrder::shuffled}) {
@@ -205,4 +203,5 @@ TEST_F(Language, WhatCannotBeIsSaidBeforeAnythingIsDone) {
   refused({.text = {text}, .context = 8}, {"dropout is 1.5"}, {.dropout = 1.5F});
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "io/shared/read_file.h"
 #include "support/temporary_folder.h"
 #include "train/event_file.h"
 #include "transformer/core/error.h"
@@ -32,10 +33,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Lines = std::vector<std::string>;
 
-std::string bytes_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 Lines lines_of(const fs::path& path) {
   Lines lines;
   std::ifstream file(path);
@@ -108,7 +105,7 @@ struct Event {
 };
 
 std::vector<Event> events_of(const fs::path& path) {
-  const std::string data = bytes_of(path);
+  const std::string data = read_file(path);
   const auto unmasked = [](std::uint64_t masked) { return std::rotl(static_cast<std::uint32_t>(masked) - 0xA282EAD8U, 15); };
   std::vector<Event> events;
   for (std::size_t at = 0; at < data.size();) {
@@ -225,10 +222,10 @@ TEST(MetricsLog, ResumedFilesEqualUninterrupted) {
       for (std::int64_t step = 1; step <= 7; ++step) log.add(record(step));
     }
     for (const char* name : {"metrics.jsonl", "metrics.csv"})  // killed in the middle of a line
-      std::ofstream(folder / name, std::ios::app) << bytes_of(whole / name).substr(0, 11 + static_cast<std::size_t>(checkpoint));
+      std::ofstream(folder / name, std::ios::app) << read_file(whole / name).substr(0, 11 + static_cast<std::size_t>(checkpoint));
     MetricsLog log(folder.path(), checkpoint);
     for (std::int64_t step = checkpoint + 1; step <= 8; ++step) log.add(record(step));
-    EXPECT_EQ(bytes_of(folder / "metrics.jsonl"), bytes_of(whole / "metrics.jsonl")) << checkpoint;
+    EXPECT_EQ(read_file(folder / "metrics.jsonl"), read_file(whole / "metrics.jsonl")) << checkpoint;
     EXPECT_EQ(lines_of(folder / "metrics.csv"), lines_of(whole / "metrics.csv")) << checkpoint;
 
     // What TensorBoard has after it has forgotten what each start of a session tells it to.
@@ -285,7 +282,7 @@ TEST(MetricsLog, AFullDiskIsAnErrorAndLeavesWholeRecords) {
   const test::TemporaryFolder folder;
   MetricsLog log(folder.path());
   log.add(loss_at(1, 1.0));
-  const std::string before = bytes_of(folder / "metrics.jsonl");
+  const std::string before = read_file(folder / "metrics.jsonl");
 
   rlimit limit{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
@@ -304,7 +301,7 @@ TEST(MetricsLog, AFullDiskIsAnErrorAndLeavesWholeRecords) {
 
   EXPECT_EQ(where, (folder / "metrics.jsonl").string());
   EXPECT_NE(what.find("cannot write: "), std::string::npos) << what;
-  EXPECT_EQ(bytes_of(folder / "metrics.jsonl"), before);
+  EXPECT_EQ(read_file(folder / "metrics.jsonl"), before);
   log.add(loss_at(2, 1.0));
   EXPECT_EQ(lines_of(folder / "metrics.jsonl").size(), 2u);
   EXPECT_EQ(lines_of(folder / "metrics.csv").size(), 3u);

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "io/shared/json.h"
+#include "io/shared/read_file.h"
 #include "support/golden.h"
 #include "support/metrics.h"
 #include "support/op_check.h"
@@ -64,11 +65,6 @@ struct Saved {
   }
   std::vector<std::string> translations(const TranslateTask& task) { return trimmed(task.translator().translate(ctx, sources)); }
 };
-
-std::string bytes_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 // A reference model with a tokenizer of its own: Marian's three files, or one token a letter.
 void make_start(const std::string& family, const fs::path& folder) {
@@ -207,14 +203,14 @@ TEST(FineTuning, LearnsAndKeepsTheFamily) {
 
     // The same bits when it is stopped in between.
     train("twice", 9), train("twice", 16);
-    EXPECT_TRUE(bytes_of(folder / "straight/model.safetensors") == bytes_of(folder / "twice/model.safetensors"));
+    EXPECT_TRUE(read_file(folder / "straight/model.safetensors") == read_file(folder / "twice/model.safetensors"));
 
     // A folder of the same family: the same settings and, byte for byte, the same tokenizer.
     EXPECT_EQ(read_json(folder / "straight/config.json"), read_json(folder / "start/config.json"));
     for (const auto& entry : fs::directory_iterator(folder / "start")) {
       const fs::path name = entry.path().filename();
       if (name != "model.safetensors" && name != "config.json") {
-        EXPECT_EQ(bytes_of(folder / "straight" / name), bytes_of(entry.path())) << name;
+        EXPECT_EQ(read_file(folder / "straight" / name), read_file(entry.path())) << name;
       }
     }
     const SafetensorsFile old_file(folder / "start/model.safetensors"), new_file(folder / "straight/model.safetensors");
@@ -411,7 +407,7 @@ TEST(TranslateTask, GoesOnFromTheIdsOfBefore) {
   EXPECT_EQ(trimmed(Translator::load(saved.ctx, folder.path()).translate(saved.ctx, saved.sources)), want);
   task.save(copy.path());
   for (const char* name : {"source.spm", "target.spm", "model.safetensors"})
-    EXPECT_TRUE(bytes_of(copy / name) == bytes_of(folder / name)) << name;
+    EXPECT_TRUE(read_file(copy / name) == read_file(folder / name)) << name;
   for (const char* name : {"config.json", "vocab.json", "tokenizer_config.json", "generation_config.json"})
     EXPECT_EQ(read_json(copy / name), read_json(folder / name)) << name;
 

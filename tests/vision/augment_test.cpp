@@ -10,7 +10,7 @@
 namespace transformer::test {
 namespace {
 
-Image pattern(std::int64_t height, std::int64_t width, std::int64_t channels) {
+Image squares(std::int64_t height, std::int64_t width, std::int64_t channels) {
   Image image{.height = height, .width = width, .channels = channels};
   for (std::int64_t i = 0; i < height * width * channels; ++i) image.pixels.push_back(static_cast<std::uint8_t>(i * i * 31 % 251 + 1));
   return image;
@@ -21,7 +21,7 @@ Draws draws(std::int64_t sample, std::uint32_t epoch = 0) { return {RandomStream
 }  // namespace
 
 TEST(Augment, DependsOnSampleAndEpochAlone) {
-  const Image image = pattern(12, 10, 3);
+  const Image image = squares(12, 10, 3);
   const AugmentConfig all{.flip = true, .crop_padding = 3, .randaugment = {2, 8}, .random_erasing = 0.5F};
   std::set<std::string> seen;
   for (std::int64_t sample = 0; sample < 40; ++sample) {
@@ -36,7 +36,7 @@ TEST(Augment, DependsOnSampleAndEpochAlone) {
 }
 
 TEST(Augment, FlipsHalfOfThem) {
-  const Image image = pattern(3, 4, 3);
+  const Image image = squares(3, 4, 3);
   int flipped = 0;
   for (std::int64_t sample = 0; sample < 1000; ++sample) {
     const Image out = augment(image, {.flip = true}, draws(sample));
@@ -51,7 +51,7 @@ TEST(Augment, FlipsHalfOfThem) {
 
 // Every place in the padded image comes up, black around it.
 TEST(Augment, CropsThePaddedImage) {
-  const Image image = pattern(5, 6, 1);
+  const Image image = squares(5, 6, 1);
   std::set<std::pair<int, int>> places;
   for (std::int64_t sample = 0; sample < 500; ++sample) {
     const Image out = augment(image, {.crop_padding = 2}, draws(sample));
@@ -74,7 +74,7 @@ TEST(Augment, CropsThePaddedImage) {
 }
 
 TEST(Augment, StrengthOfRandAugmentIsFromNothingToMuch) {
-  const Image image = pattern(16, 16, 3);
+  const Image image = squares(16, 16, 3);
   auto difference = [&](std::int64_t strength) {
     double sum = 0.0;
     for (std::int64_t sample = 0; sample < 60; ++sample) {

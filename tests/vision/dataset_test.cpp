@@ -40,8 +40,6 @@ ImageProcessor grey(std::int64_t height, std::int64_t width) {
   return ImageProcessor({.resize = ImageProcessorConfig::Size{height, width}, .mean = {0.5F}, .deviation = {0.5F}});
 }
 
-}  // namespace
-
 TEST_F(Idx, GivesImagesAndLabelsPlainOrCompressed) {
   const ToyImages images(7);
   write_idx([&](const std::string& name, const std::string& bytes) { write(name, bytes); }, images, ToyImages(3, 2));
@@ -236,4 +234,5 @@ TEST_F(ImageSetTest, AnUnknownClassIsAnError) {
   EXPECT_EQ(cats.label(0), 1);  // by its name
 }
 
+}  // namespace
 }  // namespace transformer::test

@@ -4,6 +4,7 @@
 
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
+#include "vision/pattern.h"
 
 #include <fstream>
 
@@ -11,14 +12,6 @@ namespace transformer::test {
 namespace {
 
 // The picture that was given to Pillow.
-Image pattern(std::int64_t height, std::int64_t width) {
-  Image image{.height = height, .width = width, .channels = 3};
-  for (std::int64_t y = 0; y < height; ++y)
-    for (std::int64_t x = 0; x < width; ++x)
-      for (std::int64_t c = 0; c < 3; ++c)
-        image.pixels.push_back(static_cast<std::uint8_t>((x * x * 37 + y * 91 + c * 53 + x * y * 17) % 256));
-  return image;
-}
 
 struct Resized {
   Resample filter;

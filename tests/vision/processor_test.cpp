@@ -3,20 +3,12 @@
 #include "io/shared/json.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
+#include "vision/pattern.h"
 
 namespace transformer::test {
 namespace {
 
 using nlohmann::json;
-
-Image pattern(std::int64_t height, std::int64_t width) {
-  Image image{.height = height, .width = width, .channels = 3};
-  for (std::int64_t y = 0; y < height; ++y)
-    for (std::int64_t x = 0; x < width; ++x)
-      for (std::int64_t c = 0; c < 3; ++c)
-        image.pixels.push_back(static_cast<std::uint8_t>((x * x * 37 + y * 91 + c * 53 + x * y * 17) % 256));
-  return image;
-}
 
 // The first values and the sum of all, from Pillow and NumPy.
 void expect_pixels(const Tensor& got, const std::vector<double>& first, double sum) {
