@@ -19,7 +19,7 @@ class InputLines {
     } else if (!path.empty() && path != "-") {
       next_ = read_lines({path});
     } else {
-      next_ = [this](std::string& line) { return standard_input_.next(line); };
+      next_ = until_end([this](std::string& line) { return standard_input_.next(line); });
       ready_ = [this] { return standard_input_.ready(20); };  // milliseconds: a busy writer is waited for
     }
   }

@@ -15,6 +15,13 @@ bool read_chunk(const LineSource& next, const std::function<bool()>& ready, std:
   return !lines.empty();
 }
 
+LineSource until_end(LineSource next) {
+  return [next = std::move(next), ended = false](std::string& line) mutable {
+    ended = ended || !next(line);
+    return !ended;
+  };
+}
+
 LineSource lines_of(std::vector<std::string> texts) {
   return [texts = std::move(texts), at = std::size_t{0}](std::string& line) mutable {
     return at < texts.size() && (line = texts[at++], true);

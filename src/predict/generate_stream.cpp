@@ -60,7 +60,8 @@ void generate_stream(Context& ctx, const Generator& generator, const PromptStrea
   const auto each = static_cast<std::size_t>(config.num_return_sequences);
   auto stopped = [&] { return prompts.stopped && prompts.stopped(); };
   std::vector<std::string> chunk;
-  while (!stopped() && read_chunk(prompts.next, prompts.ready, prompts.batch, chunk)) {
+  const LineSource left = until_end(prompts.next);
+  while (!stopped() && read_chunk(left, prompts.ready, prompts.batch, chunk)) {
     std::vector<std::vector<std::int32_t>> ids;
     for (const std::string& prompt : chunk) ids.push_back(prompts.ids(prompt));
     InOrder in_order(out);

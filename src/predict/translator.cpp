@@ -166,7 +166,8 @@ TextReport Translator::translate_lines(Context& ctx, const LineSource& next, std
                                        const SearchOptions& options, const LineOptions& lines, const std::function<bool()>& ready) const {
   if (lines.chunk_lines < 1) wrong_setting("translate", "chunk_lines", "is {}: expected 1 or more", lines.chunk_lines);
   TextReport report;
-  for (std::vector<std::string> chunk; read_chunk(next, ready, lines.chunk_lines, chunk);) {
+  const LineSource left = until_end(next);
+  for (std::vector<std::string> chunk; read_chunk(left, ready, lines.chunk_lines, chunk);) {
     const std::int64_t first = report.texts;
     const auto results = translate_n_best(ctx, chunk, config, options, &report);
     for (std::size_t i = 0; i < results.size(); ++i) {

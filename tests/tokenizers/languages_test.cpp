@@ -126,7 +126,7 @@ TEST(Languages, AModelWithoutThem) {
   const TextFolder folder;
   folder.write("spiece.model", pieces());
   folder.write("config.json", R"({"model_type": "t5"})");
-  test::expect_error([&] { load_tokenizers(folder.path(), {.target_lang = "de"}); }, {"--target-lang", "no model for many languages"});
+  test::expect_error([&] { load_tokenizers(folder.path(), {.target_lang = "de"}); }, {"--target-lang", "not a model for many languages"});
 }
 
 // Pegasus: <pad> 0, </s> 1, tokens of its first training, then the pieces, <unk> first.

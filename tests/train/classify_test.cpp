@@ -6,6 +6,7 @@
 #include "io/shared/json.h"
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
+#include "train/encoder_batch.h"
 #include "transformer/predict/classifier.h"
 #include "transformer/train/mlm.h"
 #include "transformer/train/trainer.h"
@@ -110,15 +111,14 @@ TEST_F(Classify, TwoTextsAndLongOnes) {
   ClassifyTask task(ctx, data, small(), words());
   EXPECT_EQ(task.report().truncated, 1);
   task.plan(0);
-  const auto inputs = std::any_cast<HostTensors>(task.prepare(0).content);
-  const auto values = [&](const char* name) { return std::get<std::vector<std::int64_t>>(inputs.at(name).values); };
-  ASSERT_EQ(inputs.at("input_ids").shape, (Shape{2, 8}));
+  const auto [texts, labels] = std::any_cast<LabelledBatch>(task.prepare(0).content);
+  ASSERT_EQ(texts.count(), 2);
   // Of the long pair the long text is cut; [SEP] stays: 2 5 3 6 6 6 6 3
-  const std::vector<std::int64_t> ids = values("input_ids"), types = values("token_type_ids"), labels = values("labels");
-  const std::size_t row = labels[0] == 0 ? 0 : 8;
-  EXPECT_EQ(std::vector(ids.begin() + static_cast<std::ptrdiff_t>(row), ids.begin() + static_cast<std::ptrdiff_t>(row + 8)),
-            (std::vector<std::int64_t>{2, 6, 3, 5, 5, 5, 5, 3}));
-  EXPECT_EQ(std::vector(types.begin() + static_cast<std::ptrdiff_t>(row), types.begin() + static_cast<std::ptrdiff_t>(row + 8)),
+  const std::size_t which = std::get<std::vector<std::int64_t>>(labels.values)[0] == 0 ? 0 : 1;
+  ASSERT_EQ(texts.lengths[which], 8);
+  const std::ptrdiff_t begin = which == 0 ? 0 : texts.lengths[0];
+  EXPECT_EQ(std::vector(texts.ids.begin() + begin, texts.ids.begin() + begin + 8), (std::vector<std::int64_t>{2, 6, 3, 5, 5, 5, 5, 3}));
+  EXPECT_EQ(std::vector(texts.types.begin() + begin, texts.types.begin() + begin + 8),
             (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, 1, 1}));
   EXPECT_TRUE(std::isfinite(task.loss(ctx, task.prepare(0)).item()));
 }
@@ -252,11 +252,11 @@ TEST_F(Classify, LossesOfSeveralLabelsAndNumbers) {
     task.plan(0);
     const Batch batch = task.prepare(0);
     EXPECT_EQ(batch.targets, 2);
-    const auto inputs = std::any_cast<HostTensors>(batch.content);
-    NamedTensors tensors = to_tensors(ctx, inputs);
-    tensors.erase("labels");
-    const std::vector<float> z = task.model().run(ctx, tensors).at("logits").to_vector<float>();
-    const auto y = std::get<std::vector<float>>(inputs.at("labels").values);
+    const auto [texts, labels] = std::any_cast<LabelledBatch>(batch.content);
+    ASSERT_EQ(texts.lengths, (std::vector<std::int64_t>{3, 3}));  // one word each
+    const Tensor ids = Tensor::from<std::int64_t>(ctx, {2, 3}, texts.ids);
+    const std::vector<float> z = task.model().run(ctx, {{"input_ids", ids}}).at("logits").to_vector<float>();
+    const auto y = std::get<std::vector<float>>(labels.values);
     ASSERT_EQ(z.size(), y.size());
     double sum = 0.0;
     for (std::size_t i = 0; i < z.size(); ++i) {

@@ -5,6 +5,7 @@
 
 #include "support/op_check.h"
 #include "support/temporary_folder.h"
+#include "train/encoder_batch.h"
 #include "transformer/predict/classifier.h"
 #include "transformer/train/classify.h"
 #include "transformer/train/trainer.h"
@@ -43,14 +44,13 @@ TEST_F(Tagging, TheFirstSubwordCarriesTheTag) {
   task.plan(0);
   const Batch batch = task.prepare(0);
   EXPECT_EQ(batch.targets, 3);
-  const auto inputs = std::any_cast<HostTensors>(batch.content);
+  const auto [texts, labels] = std::any_cast<LabelledBatch>(batch.content);
   // [CLS] a b a b _ c _ b a [SEP]
-  EXPECT_EQ(std::get<std::vector<std::int64_t>>(inputs.at("labels").values),
+  EXPECT_EQ(std::get<std::vector<std::int64_t>>(labels.values),
             (std::vector<std::int64_t>{-100, 0, -100, -100, -100, -100, 2, -100, 1, -100, -100}));
   // The loss is the mean over the words that have a tag.
-  NamedTensors tensors = to_tensors(ctx, inputs);
-  tensors.erase("labels");
-  const std::vector<float> z = task.model().run(ctx, tensors).at("logits").to_vector<float>();
+  const Tensor ids = Tensor::from<std::int64_t>(ctx, {1, 11}, texts.ids);
+  const std::vector<float> z = task.model().run(ctx, {{"input_ids", ids}}).at("logits").to_vector<float>();
   double sum = 0.0;
   for (const auto& [place, tag] : {std::pair{1, 0}, {6, 2}, {8, 1}}) {
     double all = 0.0;

@@ -11,6 +11,9 @@ namespace transformer {
 // is not. False when there is none left.
 bool read_chunk(const LineSource& next, const std::function<bool()>& ready, std::int64_t most, std::vector<std::string>& lines);
 
+// The same lines, but it is not asked again when it has said that there is none: somebody may sit there and type.
+LineSource until_end(LineSource next);
+
 // These texts, one after the other.
 LineSource lines_of(std::vector<std::string> texts);
 
