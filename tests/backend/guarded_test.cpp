@@ -29,8 +29,6 @@ namespace {
 
 void touch(const std::byte* at) { static_cast<void>(*static_cast<const volatile std::byte*>(at)); }
 
-}  // namespace
-
 TEST(Guarded, TheHostCannotReachItsMemory) {
   Context ctx({.device = Device::guarded()});
   Tensor t = Tensor::from<float>(ctx, {3}, {1.0F, 2.0F, 3.0F});
@@ -53,8 +51,6 @@ TEST(Guarded, IntegersFromTheHostStayKnown) {
   EXPECT_EQ(ids.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 2, 3, 4}));
   EXPECT_EQ(guarded_counts().waits, before + 1);
 }
-
-namespace {
 
 struct WaitCase {
   std::string name;
@@ -145,8 +141,6 @@ const std::vector<WaitCase> tasks{
 
 class GuardedTask : public testing::TestWithParam<WaitCase> {};
 
-}  // namespace
-
 // The device's answers are there before they are asked for, whatever the task does in a step; with averages of the weights too.
 TEST_P(GuardedTask, NeverWaitsInAStep) {
   const TemporaryFolder folder;
@@ -172,4 +166,5 @@ TEST_P(GuardedTask, NeverWaitsInAStep) {
 
 INSTANTIATE_TEST_SUITE_P(Tasks, GuardedTask, testing::ValuesIn(tasks), [](const auto& info) { return info.param.name; });
 
+}  // namespace
 }  // namespace transformer::test

@@ -57,8 +57,6 @@ Answer numbers(const std::string& text) { return {text.begin(), text.end()}; }
 
 class SharedFamily : public testing::TestWithParam<std::string> {};
 
-}  // namespace
-
 // Every family, as `run` has it: nothing was computed before the threads begin, so that they meet at every table that is made later.
 TEST_P(SharedFamily, AnswersAsOneThread) {
   for (const DType precision : {DType::float32, DType::bfloat16}) {
@@ -130,4 +128,5 @@ TEST_F(SharedUse, Embeds) {
   });
 }
 
+}  // namespace
 }  // namespace transformer::test
