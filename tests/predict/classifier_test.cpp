@@ -31,7 +31,7 @@ double probability(const std::vector<float>& logits, std::int64_t label) {
 
 TEST(Classifier, GivesTheProbabilitiesOfEveryTextInOrder) {
   for (const char* name : {"bert-cls", "roberta-cls", "distilbert-cls"}) {
-    const ModelFolder folder(golden_root() / name, {{"id2label", {{"0", "bad"}, {"1", "good"}, {"2", "fair"}}}});
+    const ModelFolder folder(golden_root() / name, tiny_tokenizer(true), {{"id2label", {{"0", "bad"}, {"1", "good"}, {"2", "fair"}}}});
     Context ctx;
     const Classifier classifier = Classifier::load(ctx, folder.path());
     EXPECT_EQ(classifier.names(), (std::vector<std::string>{"bad", "good", "fair"}));
@@ -82,11 +82,11 @@ TEST(Classifier, ReadsPairs) {
 TEST(Classifier, TheProblemSaysWhatAScoreIs) {
   Context ctx;
   const std::string text = "some text";
-  const ModelFolder several(golden_root() / "bert-cls", {{"problem_type", "multi_label_classification"}});
+  const ModelFolder several(golden_root() / "bert-cls", tiny_tokenizer(true), {{"problem_type", "multi_label_classification"}});
   const auto labels = Classifier::load(ctx, several.path()).texts(ctx, std::span(&text, 1), {.top_k = 0})[0];
   const std::vector<float> logits = logits_of(ctx, several.path(), text);
   for (const Label& l : labels) EXPECT_NEAR(l.score, 1.0 / (1.0 + std::exp(-logits[static_cast<std::size_t>(l.id)])), 1e-5);
-  const ModelFolder value(golden_root() / "bert-cls", {{"problem_type", "regression"}});
+  const ModelFolder value(golden_root() / "bert-cls", tiny_tokenizer(true), {{"problem_type", "regression"}});
   const auto values = Classifier::load(ctx, value.path()).texts(ctx, std::span(&text, 1), {.top_k = 0})[0];
   for (const Label& l : values) EXPECT_NEAR(l.score, logits[static_cast<std::size_t>(l.id)], 1e-5);
 }
@@ -95,7 +95,7 @@ TEST(Classifier, TheProblemSaysWhatAScoreIs) {
 TEST(Classifier, GivesWhatTheProblemAsksFor) {
   Context ctx;
   const std::string text = "some text";
-  const ModelFolder several(golden_root() / "bert-cls", {{"problem_type", "multi_label_classification"}}),
+  const ModelFolder several(golden_root() / "bert-cls", tiny_tokenizer(true), {{"problem_type", "multi_label_classification"}}),
       value("bert-cls", {{"problem_type", "regression"}});
   const Classifier labels = Classifier::load(ctx, several.path()), numbers = Classifier::load(ctx, value.path());
   const auto get = [&](const Classifier& c, const ClassifyOptions& options) { return c.texts(ctx, std::span(&text, 1), options)[0]; };
@@ -147,7 +147,7 @@ TEST(Classifier, LabelsTokensWithTheirPlaces) {
 
 // Words have the labels of their first tokens; entities are what the labels make up.
 TEST(Classifier, WordsAndEntities) {
-  const ModelFolder folder(golden_root() / "variants/bert-tokens", {{"id2label", {{"0", "B-X"}, {"1", "I-X"}, {"2", "O"}}}});
+  const ModelFolder folder(golden_root() / "variants/bert-tokens", tiny_tokenizer(true), {{"id2label", {{"0", "B-X"}, {"1", "I-X"}, {"2", "O"}}}});
   Context ctx;
   const Classifier classifier = Classifier::load(ctx, folder.path());
   const std::vector<std::string> texts{"01 20 \xff 3", "", "22 1 0 2 1"};

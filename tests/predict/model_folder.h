@@ -16,8 +16,11 @@ namespace transformer::test {
 
 class ModelFolder {
  public:
-  explicit ModelFolder(const std::filesystem::path& golden, const nlohmann::json& tokenizer = tiny_tokenizer(true)) {
+  // settings: of config.json, in place of the case's.
+  explicit ModelFolder(const std::filesystem::path& golden, const nlohmann::json& tokenizer = tiny_tokenizer(true),
+                       const nlohmann::json& settings = nlohmann::json::object()) {
     copy_with_tokenizer(golden, path(), tokenizer);
+    change_config(settings);
   }
   std::filesystem::path path() const { return folder_ / "model"; }
   void write(const std::string& name, const nlohmann::json& json) const {

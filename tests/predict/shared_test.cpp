@@ -115,7 +115,8 @@ TEST_F(SharedUse, Classifies) {
   expect_shared(DType::float32, [&](Context& own, int i) {
     const std::vector<std::string> texts{prompt(i)};
     Answer all;
-    for (const auto& label : classifier.texts(own, texts)[0]) all.push_back(label.score);
+    const auto labels = classifier.texts(own, texts);
+    for (const Label& label : labels[0]) all.push_back(label.score);
     return all;
   });
 }

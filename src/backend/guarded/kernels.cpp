@@ -9,6 +9,7 @@
 
 #include "backend/guarded/counts.h"
 #include "backend/kernels.h"
+#include "core/shared/pool.h"
 
 namespace transformer {
 namespace {
@@ -45,8 +46,6 @@ class GuardedMemory {
     sizes_.erase(it);
   }
 
-  bool is_open() const { return open_.load(std::memory_order_relaxed) > 0; }
-
   void open() {
     const std::lock_guard lock(mutex_);
     if (open_++ == 0) protect(PROT_READ | PROT_WRITE);
@@ -74,15 +73,17 @@ class GuardedMemory {
   std::mutex mutex_;
   std::byte* base_ = nullptr;
   std::size_t used_ = 0;
-  std::atomic<int> open_ = 0;
+  int open_ = 0;
   std::multimap<std::size_t, std::byte*> free_;  // by size
   std::map<std::byte*, std::size_t> sizes_;
 };
 
+thread_local int opened_here = 0;  // by this thread: what others do gives it no access
+
 class Opened {
  public:
-  Opened() { GuardedMemory::instance().open(); }
-  ~Opened() { GuardedMemory::instance().close(); }
+  Opened() { GuardedMemory::instance().open(), ++opened_here; }
+  ~Opened() { --opened_here, GuardedMemory::instance().close(); }
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
 };
@@ -105,7 +106,7 @@ class GuardedKernels final : public Kernels {
  public:
   std::byte* allocate(std::size_t bytes) override { return GuardedMemory::instance().allocate(bytes); }
   void deallocate(std::byte* data, std::size_t) noexcept override { GuardedMemory::instance().deallocate(data); }
-  bool host_access() const override { return GuardedMemory::instance().is_open(); }
+  bool host_access() const override { return opened_here > 0 || parallel_seat() > 0; }  // a seat: a kernel's own threads
   void to_device(const void* from, std::byte* to, std::size_t bytes) override {
     ++uploads;
     const Opened opened;
