@@ -96,7 +96,7 @@ TEST(Classifier, GivesWhatTheProblemAsksFor) {
   Context ctx;
   const std::string text = "some text";
   const ModelFolder several(golden_root() / "bert-cls", tiny_tokenizer(true), {{"problem_type", "multi_label_classification"}}),
-      value("bert-cls", {{"problem_type", "regression"}});
+      value(golden_root() / "bert-cls", tiny_tokenizer(true), {{"problem_type", "regression"}});
   const Classifier labels = Classifier::load(ctx, several.path()), numbers = Classifier::load(ctx, value.path());
   const auto get = [&](const Classifier& c, const ClassifyOptions& options) { return c.texts(ctx, std::span(&text, 1), options)[0]; };
   const std::vector<Label> all = get(labels, {.top_k = 0});
@@ -147,7 +147,8 @@ TEST(Classifier, LabelsTokensWithTheirPlaces) {
 
 // Words have the labels of their first tokens; entities are what the labels make up.
 TEST(Classifier, WordsAndEntities) {
-  const ModelFolder folder(golden_root() / "variants/bert-tokens", tiny_tokenizer(true), {{"id2label", {{"0", "B-X"}, {"1", "I-X"}, {"2", "O"}}}});
+  const ModelFolder folder(golden_root() / "variants/bert-tokens", tiny_tokenizer(true),
+                           {{"id2label", {{"0", "B-X"}, {"1", "I-X"}, {"2", "O"}}}});
   Context ctx;
   const Classifier classifier = Classifier::load(ctx, folder.path());
   const std::vector<std::string> texts{"01 20 \xff 3", "", "22 1 0 2 1"};
