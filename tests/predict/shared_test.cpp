@@ -17,16 +17,19 @@
 namespace transformer::test {
 namespace {
 
+// Each thread asks so often. ThreadSanitizer and the guarded device are many times slower.
+int requests(int usual) {
 #ifdef __SANITIZE_THREAD__
-constexpr int requests = 100;
+  return std::max(usual / 10, 16);
 #else
-constexpr int requests = 1000;
+  return Device::usual() == Device::guarded() ? 16 : usual;
 #endif
+}
 
 using Answer = std::vector<float>;
 
-// answer(ctx, i) for i in 0 … requests, by two threads at once, equals what one thread says.
-void expect_shared(DType precision, const std::function<Answer(Context& ctx, int i)>& answer) {
+// answer(ctx, i), asked `count` times by each of two threads at once, equals what one thread says.
+void expect_shared(DType precision, int count, const std::function<Answer(Context& ctx, int i)>& answer) {
   constexpr int kinds = 8;  // of questions
   std::vector<Answer> expected;
   Context alone({.threads = 1, .precision = precision});
@@ -37,7 +40,7 @@ void expect_shared(DType precision, const std::function<Answer(Context& ctx, int
     for (std::size_t t = 0; t < 2; ++t)
       threads.emplace_back([&, t] {
         Context ctx({.threads = 1, .precision = precision});
-        for (int i = 0; i < requests; ++i) {
+        for (int i = 0; i < count; ++i) {
           Answer a = answer(ctx, i % kinds);
           if (i < kinds) first[t].push_back(std::move(a));
           else if (a != first[t][static_cast<std::size_t>(i % kinds)]) ++wrong[t];
@@ -66,7 +69,7 @@ TEST_P(SharedFamily, AnswersAsOneThread) {
     NamedTensors inputs;
     for (const char* name : {"input_ids", "decoder_input_ids", "pixel_values", "past_values"})
       if (c.expected.contains(name)) inputs[name] = c.expected.tensor(name);
-    expect_shared(precision, [&](Context& own, int i) {
+    expect_shared(precision, requests(50), [&](Context& own, int i) {
       const NoGradients no_gradients(own);
       NamedTensors in = inputs;
       if (in.contains("input_ids") && !in.contains("decoder_input_ids"))  // other questions: shorter texts
@@ -103,7 +106,7 @@ class SharedUse : public testing::Test {
 TEST_F(SharedUse, Generates) {
   for (const char* family : {"gpt2", "llama"}) {
     const Generator generator = load<Generator>(ctx_, with_tokenizer(family));
-    expect_shared(DType::float32, [&](Context& own, int i) {
+    expect_shared(DType::float32, requests(1000), [&](Context& own, int i) {
       return numbers(generator.generate(own, prompt(i), {.max_new_tokens = 3, .temperature = i % 2 == 0 ? 0.0 : 0.9},
                                         {.seed = static_cast<std::uint64_t>(i)}));
     });
@@ -112,7 +115,7 @@ TEST_F(SharedUse, Generates) {
 
 TEST_F(SharedUse, Classifies) {
   const Classifier classifier = load<Classifier>(ctx_, with_tokenizer("bert-cls"));
-  expect_shared(DType::float32, [&](Context& own, int i) {
+  expect_shared(DType::float32, requests(1000), [&](Context& own, int i) {
     const std::vector<std::string> texts{prompt(i)};
     Answer all;
     const auto labels = classifier.texts(own, texts);
@@ -123,7 +126,7 @@ TEST_F(SharedUse, Classifies) {
 
 TEST_F(SharedUse, Embeds) {
   const Embedder embedder = load<Embedder>(ctx_, with_tokenizer("bert-cls"));
-  expect_shared(DType::float32, [&](Context& own, int i) {
+  expect_shared(DType::float32, requests(1000), [&](Context& own, int i) {
     const std::vector<std::string> texts{prompt(i), "x"};
     return embedder.embed(own, texts, {}).to_vector<float>();
   });
