@@ -117,8 +117,8 @@ void parse(int argc, char** argv, int from, const Arguments& known) {
     if (found == known.end() || i + 1 == argc) {
       std::string names;
       for (const auto& [name, variable] : known) names.append(names.empty() ? "" : ", ").append(name);
-      fail("bench", "unknown argument '{}', or one without its value: expected 'translate', 'decode', 'launches' or 'task' in front, or {}", argv[i],
-           names);
+      fail("bench", "unknown argument '{}', or one without its value: expected 'translate', 'decode', 'launches' or 'task' in front, or {}",
+           argv[i], names);
     }
     const std::string text = argv[i + 1];
     const auto set = [&]<class T>(T* variable) {

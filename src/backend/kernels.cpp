@@ -62,7 +62,9 @@ void Kernels::attention_backward(Context&, const Tensor&, const Tensor&, const T
                                  const Tensor&, Tensor&, Tensor&, Tensor&, Tensor&, Tensor&) {
   unsupported("attention_backward");
 }
-void Kernels::count_targets(Context&, std::string_view, const Tensor&, std::int64_t, std::int64_t, Tensor&) { unsupported("count_targets"); }
+void Kernels::count_targets(Context&, std::string_view, const Tensor&, std::int64_t, std::int64_t, Tensor&) {
+  unsupported("count_targets");
+}
 void Kernels::cross_entropy(Context&, Tensor&, const Tensor&, std::int64_t, float, bool, const Tensor&, Tensor&) {
   unsupported("cross_entropy");
 }

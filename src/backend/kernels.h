@@ -190,9 +190,9 @@ class Kernels : public Backend {
 
   // --- optimizer ---------------------------------------------------------------------------------------------
   // `state`: uint8 [sizeof(StepState)].
-  virtual void begin_step(Context& ctx, Tensor& state);                                           // loss and norm 0, finite
-  virtual void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state);          // loss: float32 [1]
-  virtual void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state);     // float32 tensors
+  virtual void begin_step(Context& ctx, Tensor& state);                                        // loss and norm 0, finite
+  virtual void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state);       // loss: float32 [1]
+  virtual void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state);  // float32 tensors
   // Nothing if loss or norm is not finite; else counts the update, clips and steps.
   virtual void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state);
   // Of an update that was not skipped: mean ← keep·mean + (1-keep)·x. Of one that was: x ← before. float32, one for one.

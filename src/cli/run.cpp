@@ -43,8 +43,8 @@ void run(const RunConfig& config) {
   keep_apart({{"--inputs", config.inputs}}, {{"--outputs", config.outputs}});
   Context ctx(ComputeConfig{.threads = config.threads, .precision = config.dtype}.context());
   // Gradients are of float32 weights; otherwise no more than what is computed with is in memory.
-  const auto model =
-      load_model(ctx, config.model, {.dtype = config.gradients ? DType::float32 : ctx.precision(), .adapter = config.adapter});
+  const auto model = load_model(ctx, config.model,
+                                {.dtype = config.gradients ? DType::float32 : ctx.precision(), .adapter = config.adapter});
   std::optional<NoGradients> no_gradients;
   if (!config.gradients) no_gradients.emplace(ctx);
 

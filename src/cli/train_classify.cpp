@@ -59,7 +59,7 @@ struct TrainClassify : LabelTraining<TrainClassify, ClassifyConfig, ClassifyTask
 
 void add_train_classify(CLI::App& verb) {
   TrainClassify::add(verb, "classify",
-                "classes, labels or numbers of texts, learned from texts that have them; with --from, by a ready encoder");
+                     "classes, labels or numbers of texts, learned from texts that have them; with --from, by a ready encoder");
 }
 
 }  // namespace transformer::cli

@@ -37,7 +37,8 @@ struct TrainTag : LabelTraining<TrainTag, TagConfig, TagTask> {
 }  // namespace
 
 void add_train_tag(CLI::App& verb) {
-  TrainTag::add(verb, "tag", "tags of words (names of people and places, parts of speech) from tagged texts; with --from, by a ready encoder");
+  TrainTag::add(verb, "tag",
+                "tags of words (names of people and places, parts of speech) from tagged texts; with --from, by a ready encoder");
 }
 
 }  // namespace transformer::cli

@@ -42,8 +42,8 @@ Tensor Attention::operator()(Context& ctx, const Tensor& x, const AttentionCall&
     if (call.layer != nullptr) call.layer->memory = memory;
     return out(ctx, cross_attention(ctx, q(ctx, x), memory, options));
   }
-  Tensor h = qkv(ctx, x);    // [tokens, (heads + 2·kv_heads)·head_dim]
-  if (call.rope)  // Q and K lie side by side: one turn for both
+  Tensor h = qkv(ctx, x);  // [tokens, (heads + 2·kv_heads)·head_dim]
+  if (call.rope)           // Q and K lie side by side: one turn for both
     h = rope(ctx, h, call.position, *call.rope,
              {.heads = heads + kv_heads, .head_dim = head_dim, .rotary_dim = rotary_dim, .pairs = rope_pairs});
   if (call.cache == nullptr) return out(ctx, self_attention(ctx, h, options));

@@ -151,13 +151,17 @@ std::optional<RopeTable> AttentionPositions::rope(Context& ctx, std::int64_t lon
   const bool dynamic = config.rope.scaling == RopeScaling::dynamic;
   const std::int64_t length = dynamic ? std::max(longest, config.rope.original_positions) : 0;
   const auto fits = [&](const SizedTable& t) { return t.table.cos.dim(0) >= longest && t.length == length; };
-  return rope_table.get(fits, [&] {
+  return rope_table
+      .get(
+          fits,
+          [&] {
     std::int64_t size = 64;
     while (size < longest) size *= 2;
-    return SizedTable{transformer::rope_table(ctx, std::min(size, config.max_positions), rope_frequencies(config, longest),
-                                              config.rope.table_scale),
-                      length};
-  }).table;
+    return SizedTable{
+        transformer::rope_table(ctx, std::min(size, config.max_positions), rope_frequencies(config, longest), config.rope.table_scale),
+        length};
+          })
+      .table;
 }
 
 }  // namespace transformer

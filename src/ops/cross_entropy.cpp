@@ -112,8 +112,8 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
     Tensor logits = room.row_block(0, rows);          // [rows, vocab], then their gradient
     Tensor losses_chunk = losses.row_block(begin, rows);
     kernels(ctx).matmul(ctx, x_chunk, w, logits, {.transpose_b = true, .bias = bias.detach()});
-    kernels(ctx).cross_entropy(ctx, logits, targets.row_block(begin, rows), options.ignore, options.label_smoothing, recorded,
-                               count, losses_chunk);
+    kernels(ctx).cross_entropy(ctx, logits, targets.row_block(begin, rows), options.ignore, options.label_smoothing, recorded, count,
+                               losses_chunk);
     if (dx.defined()) {
       Tensor dx_chunk = dx.row_block(begin, rows);
       kernels(ctx).matmul(ctx, logits, w, dx_chunk, {});

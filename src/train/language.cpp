@@ -62,7 +62,8 @@ json language_model_json(const LanguageModelConfig& c, std::int64_t vocabulary, 
   if (end >= 0) out.update({{"bos_token_id", end}, {"eos_token_id", end}});
   const Family& family = family_named(detail::write_value(c.arch, "arch").get<std::string>());
   const float attention = c.attention_dropout.value_or(c.dropout);
-  static_cast<void>(probability("train lm", "attention_dropout", attention)), static_cast<void>(probability("train lm", "dropout", c.dropout));
+  static_cast<void>(probability("train lm", "attention_dropout", attention)),
+      static_cast<void>(probability("train lm", "dropout", c.dropout));
   check_width("train lm", c.d_model, c.num_heads, c.arch == LanguageArch::llama);
   check_at_least("train lm", "num_layers", c.num_layers, 1);
   check_at_least("train lm", "d_ff", c.d_ff, 0);

@@ -10,9 +10,7 @@
 namespace transformer {
 namespace {
 
-void write_state(const StepState& state, Tensor& to) {
-  to.storage()->backend->to_device(&state, to.mutable_raw(), sizeof state);
-}
+void write_state(const StepState& state, Tensor& to) { to.storage()->backend->to_device(&state, to.mutable_raw(), sizeof state); }
 
 StepState read_state(const Tensor& from) {
   StepState state;

@@ -71,13 +71,7 @@ void Trainer::State::ended(const Launched& u) {
   const bool skipped = u.result.finite == 0;
   tokens += static_cast<double>(u.tokens);
   if (on_step)
-    on_step({.step = u.step,
-             .epoch = u.epoch,
-             .loss = loss,
-             .lr = u.lr,
-             .gradient_norm = norm,
-             .tokens = u.tokens,
-             .skipped = skipped});
+    on_step({.step = u.step, .epoch = u.epoch, .loss = loss, .lr = u.lr, .gradient_norm = norm, .tokens = u.tokens, .skipped = skipped});
   if (skipped) {
     ++bad_updates;
     progress.note(fmt::format("step {}: the {} is not finite (loss {:.4g}); the update was skipped", u.step,
@@ -162,9 +156,7 @@ bool Trainer::State::is_sound(const Metrics& metrics) const {
   });
 }
 
-bool Trainer::State::weights_are_finite() const {
-  return std::isfinite(kernels(ctx).sum_of_squares(ctx, tensors_of(averaged)));
-}
+bool Trainer::State::weights_are_finite() const { return std::isfinite(kernels(ctx).sum_of_squares(ctx, tensors_of(averaged))); }
 
 void Trainer::State::validate() {
   progress.update({.epoch = shown.epoch, .step = step, .total_steps = total_steps, .phase = "validating"});

@@ -74,70 +74,70 @@ std::string songs() {
 const std::vector<WaitCase> tasks{
     {"classify",
      [](Context& ctx, const TemporaryFolder& folder) {
-       std::string text;
-       for (const BracketText& t : bracket_texts(200)) text += t.text + (t.balanced ? "\tyes\n" : "\tno\n");
-       ClassifyConfig data{.data = write(folder, "train.tsv", text), .max_length = 64};
-       data.max_tokens = 300;
-       return std::make_unique<ClassifyTask>(ctx, data, small_encoder(), whole_words());
+  std::string text;
+  for (const BracketText& t : bracket_texts(200)) text += t.text + (t.balanced ? "\tyes\n" : "\tno\n");
+  ClassifyConfig data{.data = write(folder, "train.tsv", text), .max_length = 64};
+  data.max_tokens = 300;
+  return std::make_unique<ClassifyTask>(ctx, data, small_encoder(), whole_words());
      }},
     {"classify_numbers",
      [](Context& ctx, const TemporaryFolder& folder) {
-       std::string text;
-       for (const ShoppingText& t : shopping_texts(200)) text += fmt::format("{}\t{}\n", t.text, t.total);
-       ClassifyConfig data{.data = write(folder, "numbers.tsv", text), .max_length = 64};
-       data.max_tokens = 300;
-       return std::make_unique<ClassifyTask>(ctx, data, small_encoder(), whole_words());
+  std::string text;
+  for (const ShoppingText& t : shopping_texts(200)) text += fmt::format("{}\t{}\n", t.text, t.total);
+  ClassifyConfig data{.data = write(folder, "numbers.tsv", text), .max_length = 64};
+  data.max_tokens = 300;
+  return std::make_unique<ClassifyTask>(ctx, data, small_encoder(), whole_words());
      }},
     {"tag",
      [](Context& ctx, const TemporaryFolder& folder) {
-       std::string text;
-       for (const TaggedText& t : name_texts(200)) {
-         for (std::size_t i = 0; i < t.words.size(); ++i) text += t.words[i] + " " + t.tags[i] + "\n";
-         text += "\n";
-       }
-       TagConfig data;
-       data.data = write(folder, "tagged.conll", text);
-       data.max_tokens = 300;
-       return std::make_unique<TagTask>(ctx, data, small_encoder(), whole_words());
+  std::string text;
+  for (const TaggedText& t : name_texts(200)) {
+    for (std::size_t i = 0; i < t.words.size(); ++i) text += t.words[i] + " " + t.tags[i] + "\n";
+    text += "\n";
+  }
+  TagConfig data;
+  data.data = write(folder, "tagged.conll", text);
+  data.max_tokens = 300;
+  return std::make_unique<TagTask>(ctx, data, small_encoder(), whole_words());
      }},
     {"mlm",
      [](Context& ctx, const TemporaryFolder& folder) {
-       MlmConfig data{.text = {write(folder, "songs", songs())}};
-       data.max_tokens = 300;
-       return std::make_unique<MlmTask>(ctx, data, small_encoder(), whole_words());
+  MlmConfig data{.text = {write(folder, "songs", songs())}};
+  data.max_tokens = 300;
+  return std::make_unique<MlmTask>(ctx, data, small_encoder(), whole_words());
      }},
     {"lm",
      [](Context& ctx, const TemporaryFolder& folder) {
-       return std::make_unique<LanguageTask>(ctx, LanguageConfig{.text = {write(folder, "songs", songs())}, .context = 16, .batch_size = 8},
-                                             LanguageModelConfig{.d_model = 16, .num_heads = 2, .num_layers = 2, .dropout = 0.1F});
+  return std::make_unique<LanguageTask>(ctx, LanguageConfig{.text = {write(folder, "songs", songs())}, .context = 16, .batch_size = 8},
+                                        LanguageModelConfig{.d_model = 16, .num_heads = 2, .num_layers = 2, .dropout = 0.1F});
      }},
     {"image",
      [](Context& ctx, const TemporaryFolder& folder) {
-       write_idx([&](const std::string& name, const std::string& bytes) { write(folder, name, bytes); }, ToyImages(240), ToyImages(40, 2));
-       ImageSettings settings;
-       settings.source.idx = folder.path().string();
-       settings.images.batch_size = 16;
-       settings.images.mixup = 0.4F;
-       return std::make_unique<ImageTask>(ctx, settings,
-                                          ImageModelConfig{.patch_size = 4, .d_model = 16, .num_heads = 2, .num_layers = 2, .d_ff = 32});
+  write_idx([&](const std::string& name, const std::string& bytes) { write(folder, name, bytes); }, ToyImages(240), ToyImages(40, 2));
+  ImageSettings settings;
+  settings.source.idx = folder.path().string();
+  settings.images.batch_size = 16;
+  settings.images.mixup = 0.4F;
+  return std::make_unique<ImageTask>(ctx, settings,
+                                     ImageModelConfig{.patch_size = 4, .d_model = 16, .num_heads = 2, .num_layers = 2, .d_ff = 32});
      }},
     {"forecast",
      [](Context& ctx, const TemporaryFolder&) {
-       ForecastModelConfig model;
-       apply_preset("documents", model);
-       return std::make_unique<ForecastTask>(ctx, ForecastConfig{.series = toy_prices(), .batch_size = 16}, model);
+  ForecastModelConfig model;
+  apply_preset("documents", model);
+  return std::make_unique<ForecastTask>(ctx, ForecastConfig{.series = toy_prices(), .batch_size = 16}, model);
      }},
     {"translate",
      [](Context& ctx, const TemporaryFolder& folder) {
-       std::string source, target;
-       for (const ToyPair& p : ToyCorpus(300).training()) source += p.source + "\n", target += p.target + "\n";
-       TranslateConfig data;
-       data.source = write(folder, "train.en", source), data.target = write(folder, "train.ko", target);
-       data.vocab_size = 400, data.max_tokens = 300;
-       return std::make_unique<TranslateTask>(
-           ctx, data, TransformerConfig{.d_model = 16, .num_heads = 2, .d_ff = 24, .num_layers = 1, .max_len = 60, .dropout = 0.1F});
+  std::string source, target;
+  for (const ToyPair& p : ToyCorpus(300).training()) source += p.source + "\n", target += p.target + "\n";
+  TranslateConfig data;
+  data.source = write(folder, "train.en", source), data.target = write(folder, "train.ko", target);
+  data.vocab_size = 400, data.max_tokens = 300;
+  return std::make_unique<TranslateTask>(
+      ctx, data, TransformerConfig{.d_model = 16, .num_heads = 2, .d_ff = 24, .num_layers = 1, .max_len = 60, .dropout = 0.1F});
      }},
-};
+    };
 
 class GuardedTask : public testing::TestWithParam<WaitCase> {};
 

@@ -124,7 +124,11 @@ TEST(Linear, SaysWhatDoesNotFit) {
   expect_error([&] { linear(ctx, Tensor::zeros(ctx, {2, 4}), w, Tensor::zeros(ctx, {4})); }, {"linear", "bias", "[4]", "[3]"});
   expect_error([&] { linear(ctx, Tensor::zeros(ctx, {2, 4}, DType::int64), w); }, {"linear", "int64"});
   expect_error([&] { linear(ctx, {}, w); }, {"linear", "x", "undefined"});
-  expect_error([&] { linear(ctx, Tensor::wrap(nullptr, {0, 4}, DType::float32, Device::cuda(1)), w); }, {"linear", "cuda:1", ctx.device().str()});
+  expect_error(
+      [&] {
+    linear(ctx, Tensor::wrap(nullptr, {0, 4}, DType::float32, Device::cuda(1)), w);
+      },
+      {"linear", "cuda:1", ctx.device().str()});
 }
 
 TEST(AddLinear, ChangesTheColumnsOfOnePart) {

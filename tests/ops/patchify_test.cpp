@@ -62,7 +62,8 @@ TEST(Patchify, ThirtyDaysGiveNineOverlappingPatches) {
   for (int series = 0; series < 2; ++series)
     for (int patch = 0; patch < 9; ++patch)
       for (int i = 0; i < 6; ++i)
-        EXPECT_EQ(y.to_vector<float>()[static_cast<std::size_t>((series * 9 + patch) * 6 + i)], static_cast<float>(series * 30 + patch * 3 + i));
+        EXPECT_EQ(y.to_vector<float>()[static_cast<std::size_t>((series * 9 + patch) * 6 + i)],
+                  static_cast<float>(series * 30 + patch * 3 + i));
 }
 
 TEST(Patchify, SeriesAgreeWithReference) {

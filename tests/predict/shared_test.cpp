@@ -88,10 +88,10 @@ INSTANTIATE_TEST_SUITE_P(Golden, SharedFamily,
                          testing::Values("bart", "bert-base", "distilbert-cls", "falcon", "gpt2", "llama", "m2m_100", "marian", "patchtst",
                                          "pegasus", "qwen2", "swin", "t5", "vit"),
                          [](const auto& info) {
-                           std::string name = info.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+  std::string name = info.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
 
 class SharedUse : public testing::Test {
  protected:

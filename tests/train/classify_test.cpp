@@ -118,8 +118,7 @@ TEST_F(Classify, TwoTextsAndLongOnes) {
   ASSERT_EQ(texts.lengths[which], 8);
   const std::ptrdiff_t begin = which == 0 ? 0 : texts.lengths[0];
   EXPECT_EQ(std::vector(texts.ids.begin() + begin, texts.ids.begin() + begin + 8), (std::vector<std::int64_t>{2, 6, 3, 5, 5, 5, 5, 3}));
-  EXPECT_EQ(std::vector(texts.types.begin() + begin, texts.types.begin() + begin + 8),
-            (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(std::vector(texts.types.begin() + begin, texts.types.begin() + begin + 8), (std::vector<std::int64_t>{0, 0, 0, 1, 1, 1, 1, 1}));
   EXPECT_TRUE(std::isfinite(task.loss(ctx, task.prepare(0)).item()));
 }
 

@@ -21,8 +21,8 @@ struct EncoderDecoderOptions {
   bool output_as_in_file = false;          // tied or not: whatever the file has, since config.json does not tell (T5)
   // Of a model with a table for each side: both, in older files that have no others. In newer ones nobody uses it.
   std::string shared_table = {};
-  bool wraps_labels = false;               // the decoder begins with the last of its labels that is not padding, not with `start` (mBART)
-  bool saves_positions = false;            // sinusoids are in its files; where they are not, they are computed (Pegasus)
+  bool wraps_labels = false;     // the decoder begins with the last of its labels that is not padding, not with `start` (mBART)
+  bool saves_positions = false;  // sinusoids are in its files; where they are not, they are computed (Pegasus)
 };
 
 class EncoderDecoderModel : public Model {

@@ -59,7 +59,7 @@ class Adam {
   };
   const std::vector<State>& state() const { return state_; }
   void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);  // copies
-  std::int64_t steps() const;  // waits for the device
+  std::int64_t steps() const;                                                         // waits for the device
   void set_steps(std::int64_t steps);
 
  private:

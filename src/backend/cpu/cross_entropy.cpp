@@ -148,8 +148,7 @@ void CpuKernels::count_targets(Context&, std::string_view op, const Tensor& targ
     for (std::int64_t i = 0; i < targets.numel(); ++i) {
       const auto t = static_cast<std::int64_t>(values[i]);
       if (t == ignore) continue;
-      if (t < 0 || t >= classes)
-        fail(op, "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, classes, ignore);
+      if (t < 0 || t >= classes) fail(op, "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, classes, ignore);
       ++counted;
     }
     *count.mutable_data<std::int64_t>() = counted;
