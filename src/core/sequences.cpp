@@ -1,7 +1,9 @@
 #include "transformer/core/sequences.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "transformer/core/context.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
@@ -55,6 +57,26 @@ Sequences Sequences::scattered(std::vector<std::int64_t> rows, std::vector<std::
   Sequences sequences;
   sequences.data_ = std::make_shared<const Data>(std::move(data));
   return sequences;
+}
+
+Tensor Sequences::on(Context& ctx) const {
+  const auto fits = [&](const Tensor& t) { return t.device() == ctx.device(); };
+  return data_->device.get(fits, [&] {
+    const Data& d = *data_;
+    const std::size_t n = d.lengths.size();
+    std::vector<std::int32_t> block(3 * n + d.rows.size());
+    const auto put = [&](const std::vector<std::int64_t>& values, std::size_t at) {
+      std::transform(values.begin(), values.end(), block.begin() + static_cast<std::ptrdiff_t>(at),
+                     [](std::int64_t v) { return static_cast<std::int32_t>(v); });
+    };
+    put(d.begins, 0), put(d.lengths, n), put(d.rows, 3 * n);
+    const auto order = block.begin() + static_cast<std::ptrdiff_t>(2 * n);
+    std::iota(order, order + static_cast<std::ptrdiff_t>(n), 0);
+    std::stable_sort(order, order + static_cast<std::ptrdiff_t>(n), [&](std::int32_t a, std::int32_t b) {
+      return d.lengths[static_cast<std::size_t>(a)] > d.lengths[static_cast<std::size_t>(b)];
+    });
+    return Tensor::from<std::int32_t>(ctx, {static_cast<std::int64_t>(block.size())}, block);
+  });
 }
 
 }  // namespace transformer

@@ -6,6 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "transformer/core/lazy.h"
+#include "transformer/core/tensor.h"
+
 namespace transformer {
 
 class Sequences {
@@ -27,12 +30,16 @@ class Sequences {
   std::int64_t length(std::int64_t i) const { return data_->lengths[static_cast<std::size_t>(i)]; }
   bool packed() const { return data_->packed; }                       // one after the other, without gaps
   std::span<const std::int64_t> rows() const { return data_->rows; }  // scattered: of token begin(i) + j; else empty
+  // For kernels, in the context's memory: int32 begins [count], lengths [count], the sequences from the longest to the shortest [count],
+  // then the rows. Copied there at first use and shared by all copies of these sequences.
+  Tensor on(Context& ctx) const;
 
  private:
   struct Data {
     std::vector<std::int64_t> begins, lengths, rows;
     std::int64_t total = 0, longest = 0;
     bool packed = true;
+    Lazy<Tensor> device;
   };
   std::shared_ptr<const Data> data_;
 };

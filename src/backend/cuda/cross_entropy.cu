@@ -1,0 +1,140 @@
+// Cross-entropy of a block of logits: a block of threads for each row.
+#include "backend/cuda/known.h"
+#include "backend/cuda/launch.h"
+#include "backend/cuda/types.cuh"
+
+namespace transformer {
+namespace {
+
+// Calls f(column, values) for all elements of a row that are this thread's; wide: eight at a time, then what is left.
+template <class T, class F>
+__device__ void for_row(const T* row, std::int64_t cols, bool wide, F&& f) {
+  const std::int64_t whole = wide ? cols / 8 * 8 : 0;
+  for (std::int64_t c = threadIdx.x * 8; c < whole; c += blockDim.x * 8) {
+    float v[8];
+    load(row + c, v);
+    f(c, v);
+  }
+  for (std::int64_t c = whole + threadIdx.x; c < cols; c += blockDim.x) {
+    float v[1] = {to_float(row[c])};
+    f(c, v);
+  }
+}
+
+__device__ std::int64_t divisor_of(const std::int64_t* count) { return count == nullptr || *count < 1 ? 1 : *count; }
+
+// With p = softmax(z): loss = -(1-ε)·log p_t - ε·mean(log p), and its gradient p - (1-ε)·onehot(t) - ε/n, divided by count.
+template <class T, class Index>
+__global__ void cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Index* targets, std::int64_t ignore, float smoothing,
+                                   bool want_gradient, const std::int64_t* count, float* losses, bool wide) {
+  const std::int64_t row = blockIdx.x, target = targets[row];
+  T* z = logits.at(row, 0);
+  if (target == ignore) {
+    if (want_gradient)
+      for (std::int64_t c = threadIdx.x; c < cols; c += blockDim.x) z[c] = from_float<T>(0.0F);
+    if (threadIdx.x == 0) losses[row] = 0.0F;
+    return;
+  }
+  const float at_target = to_float(z[target]);
+  // One pass: each thread keeps its largest value, and its sum of exponentials below that.
+  float top = -INFINITY, sum = 0.0F, total = 0.0F;
+  for_row(z, cols, wide, [&](std::int64_t, const auto& v) {
+    constexpr int n = sizeof(v) / sizeof(float);
+    float largest = v[0];
+#pragma unroll
+    for (int i = 1; i < n; ++i) largest = fmaxf(largest, v[i]);
+    if (largest > top) {
+      sum *= expf(top - largest);
+      top = largest;
+    }
+#pragma unroll
+    for (int i = 0; i < n; ++i) sum += expf(v[i] - top), total += v[i];
+  });
+  const float row_top = over_block<Max>(top);
+  sum = over_block<Sum>(top == -INFINITY ? 0.0F : sum * expf(top - row_top));
+  if (smoothing != 0.0F) total = over_block<Sum>(total);
+  const double scale = 1.0 / static_cast<double>(divisor_of(count)), n = static_cast<double>(cols);
+  if (threadIdx.x == 0) {
+    double loss = (1.0 - smoothing) * (static_cast<double>(row_top) - at_target) + log(static_cast<double>(sum));
+    if (smoothing != 0.0F) loss += smoothing * (static_cast<double>(row_top) - total / n);
+    losses[row] = static_cast<float>(loss);
+  }
+  if (!want_gradient) return;
+  const float factor = static_cast<float>(scale / sum), uniform = static_cast<float>(scale * smoothing / n);
+  for_row(z, cols, wide, [&](std::int64_t c, auto& v) {
+    constexpr int k = sizeof(v) / sizeof(float);
+#pragma unroll
+    for (int i = 0; i < k; ++i) {
+      v[i] = expf(v[i] - row_top) * factor - uniform;
+      // The target's own entry anew: subtracting from the rounded p would lose digits where p is near 1.
+      if (c + i == target) {
+        const double p = exp(static_cast<double>(at_target) - row_top) / sum;
+        v[i] = static_cast<float>(scale * (p - (1.0 - smoothing) - smoothing / n));
+      }
+    }
+    store(v, z + c);
+  });
+}
+
+__global__ void sum_losses(const float* losses, std::int64_t n, const std::int64_t* count, float* loss) {
+  __shared__ double parts[1024];
+  double sum = 0.0;
+  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) sum += static_cast<double>(losses[i]);
+  parts[threadIdx.x] = sum;
+  for (unsigned step = blockDim.x / 2; step > 0; step /= 2) {
+    __syncthreads();
+    if (threadIdx.x < step) parts[threadIdx.x] += parts[threadIdx.x + step];
+  }
+  if (threadIdx.x == 0) *loss = static_cast<float>(parts[0] / static_cast<double>(divisor_of(count)));
+}
+
+template <class Index>
+__global__ void count_rows(const Index* targets, std::int64_t n, std::int64_t ignore, std::int64_t* count) {
+  __shared__ unsigned long long total;
+  if (threadIdx.x == 0) total = 0;
+  __syncthreads();
+  unsigned long long mine = 0;
+  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) mine += targets[i] != ignore;
+  atomicAdd(&total, mine);  // integers: any order gives the same
+  __syncthreads();
+  if (threadIdx.x == 0) *count = static_cast<std::int64_t>(total);
+}
+
+}  // namespace
+
+void CudaKernels::count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,
+                                Tensor& count) {
+  visit_index(op, targets.dtype(), [&]<class Index>() {
+    if (known_on_host(targets)) {
+      const std::vector<Index> values = targets.to_vector<Index>();
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const auto t = static_cast<std::int64_t>(values[i]);
+        if (t != ignore && (t < 0 || t >= classes))
+          fail(op, "target {} at position {} is outside [0, {}) and is not the ignored {}", t, i, classes, ignore);
+      }
+    }
+    launch(ctx, "count_targets", count_rows<Index>, dim3(1), dim3(1024), 0, values_of<Index>(targets), targets.numel(), ignore,
+           mutable_values_of<std::int64_t>(count));
+  });
+}
+
+void CudaKernels::cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing,
+                                bool want_gradient, const Tensor& count, Tensor& losses) {
+  const unsigned threads = logits.cols() >= 8192 ? 512 : logits.cols() >= 1024 ? 128 : 32;
+  visit_device_float("cross_entropy", logits.dtype(), [&]<class T>() {
+    visit_index("cross_entropy", targets.dtype(), [&]<class Index>() {
+      const auto* z = reinterpret_cast<const T*>(logits.raw());
+      const bool wide = reinterpret_cast<std::uintptr_t>(z) % 16 == 0 && logits.row_stride() % 8 == 0;
+      launch(ctx, "cross_entropy", cross_entropy_rows<T, Index>, dim3(static_cast<unsigned>(logits.rows())), dim3(threads), 0,
+             want_gradient ? mutable_rows_of<T>(logits) : Rows<T>{const_cast<T*>(z), logits.row_stride()}, logits.cols(),
+             values_of<Index>(targets), ignore, smoothing, want_gradient, values_of<std::int64_t>(count), mutable_values_of<float>(losses), wide);
+    });
+  });
+}
+
+void CudaKernels::total_loss(Context& ctx, const Tensor& losses, const Tensor& count, Tensor& loss) {
+  launch(ctx, "total_loss", sum_losses, dim3(1), dim3(1024), 0, values_of<float>(losses), losses.numel(), values_of<std::int64_t>(count),
+         mutable_values_of<float>(loss));
+}
+
+}  // namespace transformer

@@ -1,0 +1,221 @@
+#include <dlfcn.h>
+
+#include <algorithm>
+
+#include "backend/cuda/activations.cuh"
+#include "backend/cuda/cublaslt.h"
+#include "backend/cuda/over_rows.cuh"
+
+namespace transformer {
+namespace {
+
+constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+
+void check_product(cublasStatus_t status, const Product& p) {
+  if (status != CUBLAS_STATUS_SUCCESS)
+    fail("matmul", "cuBLASLt refuses [{}, {}] · [{}, {}] of {} (status {})", p.m, p.k, p.k, p.n, p.in, static_cast<int>(status));
+}
+
+cudaDataType_t type_of(DType t) {
+  switch (t) {
+    case DType::float32: return CUDA_R_32F;
+    case DType::bfloat16: return CUDA_R_16BF;
+    case DType::float16: return CUDA_R_16F;
+    default: fail("matmul", "needs floating-point tensors, got {}", t);
+  }
+}
+
+// y = activation(y + bias)
+template <class T, class B, class F>
+struct BiasActivation {
+  Rows<T> y;
+  const B* bias;  // may be null
+  template <int N>
+  __device__ void apply(std::int64_t row, std::int64_t column) const {
+    float v[N];
+    load(y.at(row, column), v);
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      float slope;
+      v[i] = F::apply(v[i] + (bias != nullptr ? to_float(bias[column + i]) : 0.0F), slope);
+    }
+    store(v, y.at(row, column));
+  }
+};
+
+}  // namespace
+
+struct CublasLt::Functions {
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtDestroy) destroy;
+  decltype(&cublasLtMatmulDescCreate) desc_create;
+  decltype(&cublasLtMatmulDescDestroy) desc_destroy;
+  decltype(&cublasLtMatmulDescSetAttribute) desc_set;
+  decltype(&cublasLtMatrixLayoutCreate) layout_create;
+  decltype(&cublasLtMatrixLayoutDestroy) layout_destroy;
+  decltype(&cublasLtMatrixLayoutSetAttribute) layout_set;
+  decltype(&cublasLtMatmulPreferenceCreate) preference_create;
+  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
+  decltype(&cublasLtMatmul) matmul;
+
+  Functions() {
+    constexpr int major = CUBLAS_VER_MAJOR;
+    const std::string file = "libcublasLt.so." + std::to_string(major);
+    void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr)
+      fail("Device", "{} is needed for products on the GPU and cannot be opened: {}. It is part of the CUDA {} toolkit; use the device cpu, "
+           "or put its folder into LD_LIBRARY_PATH", file, dlerror(), major);
+    const auto get = [&](auto& function, const char* name) {
+      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      if (function == nullptr) fail("Device", "{} has no function {}: expected cuBLASLt {}", file, name, major);
+    };
+    get(create, "cublasLtCreate"), get(destroy, "cublasLtDestroy");
+    get(desc_create, "cublasLtMatmulDescCreate"), get(desc_destroy, "cublasLtMatmulDescDestroy");
+    get(desc_set, "cublasLtMatmulDescSetAttribute");
+    get(layout_create, "cublasLtMatrixLayoutCreate"), get(layout_destroy, "cublasLtMatrixLayoutDestroy");
+    get(layout_set, "cublasLtMatrixLayoutSetAttribute");
+    get(preference_create, "cublasLtMatmulPreferenceCreate"), get(preference_destroy, "cublasLtMatmulPreferenceDestroy");
+    get(preference_set, "cublasLtMatmulPreferenceSetAttribute");
+    get(heuristic, "cublasLtMatmulAlgoGetHeuristic"), get(matmul, "cublasLtMatmul");
+  }
+};
+
+// cuBLASLt counts columns first: a row-major [rows, cols] is its [cols, rows], so that it computes cᵀ = op(b)ᵀ · op(a)ᵀ.
+struct CublasLt::Plan {
+  const Functions& f;
+  cublasLtMatmulDesc_t desc = nullptr;
+  cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+
+  Plan(const Functions& functions, cublasLtHandle_t handle, const Product& p) : f(functions) {
+    const cudaDataType_t in = type_of(p.in), out = type_of(p.out);
+    check_product(f.desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), p);
+    const cublasOperation_t turned = CUBLAS_OP_T;
+    if (p.transpose_b) check_product(f.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned), p);
+    if (p.transpose_a) check_product(f.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSB, &turned, sizeof turned), p);
+    a = layout(p, in, p.transpose_a ? p.m : p.k, p.transpose_a ? p.k : p.m, p.a_row, p.a_batch);
+    b = layout(p, in, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k, p.b_row, p.b_batch);
+    c = layout(p, out, p.n, p.m, p.c_row, p.c_batch);
+    cublasLtMatmulPreference_t preference = nullptr;
+    check_product(f.preference_create(&preference), p);
+    const std::size_t workspace = workspace_bytes;
+    f.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace);
+    const auto alignment = static_cast<std::uint32_t>(p.alignment);
+    for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                                 CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+      f.preference_set(preference, attribute, &alignment, sizeof alignment);
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status = f.heuristic(handle, desc, b, a, c, c, preference, 1, &found, &count);
+    f.preference_destroy(preference);
+    check_product(status, p);
+    if (count == 0) check_product(CUBLAS_STATUS_NOT_SUPPORTED, p);
+    algorithm = found.algo;
+  }
+  ~Plan() {
+    for (cublasLtMatrixLayout_t l : {a, b, c})
+      if (l != nullptr) f.layout_destroy(l);
+    if (desc != nullptr) f.desc_destroy(desc);
+  }
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+ private:
+  cublasLtMatrixLayout_t layout(const Product& p, cudaDataType_t type, std::int64_t rows, std::int64_t cols, std::int64_t ld,
+                                std::int64_t stride) const {
+    cublasLtMatrixLayout_t l = nullptr;
+    check_product(f.layout_create(&l, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols), std::max(ld, rows)), p);
+    if (p.batch > 1) {
+      const auto count = static_cast<std::int32_t>(p.batch);
+      check_product(f.layout_set(l, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), p);
+      check_product(f.layout_set(l, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride), p);
+    }
+    return l;
+  }
+};
+
+CublasLt::CublasLt() : functions_(std::make_unique<Functions>()) {
+  if (const cublasStatus_t status = functions_->create(&handle_); status != CUBLAS_STATUS_SUCCESS)
+    fail("Device", "cuBLASLt cannot start (status {})", static_cast<int>(status));
+  check_cuda(cudaMalloc(&workspace_, workspace_bytes), "the workspace of products");
+}
+
+CublasLt::~CublasLt() {
+  plans_.clear();
+  cudaFree(workspace_);
+  functions_->destroy(handle_);
+}
+
+std::size_t CublasLt::Hash::operator()(const Product& p) const {
+  transformer::Hash hash;
+  for (const std::int64_t v : {p.m, p.n, p.k, p.batch, p.a_row, p.b_row, p.c_row, p.a_batch, p.b_batch, p.c_batch}) hash.word(static_cast<std::uint64_t>(v));
+  for (const int v : {int{p.transpose_a}, int{p.transpose_b}, int{p.accumulate}, static_cast<int>(p.in), static_cast<int>(p.out), p.alignment})
+    hash.word(static_cast<std::uint64_t>(v));
+  return hash.finish();
+}
+
+std::shared_ptr<CublasLt::Plan> CublasLt::plan_of(const Product& product) {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Plan>& plan = plans_[product];
+  if (!plan) {
+    plan = std::make_shared<Plan>(*functions_, handle_, product);
+    if (plans_.size() > 65536) {  // ragged batches bring new sizes all the time
+      const std::shared_ptr<Plan> kept = plan;
+      plans_.clear();
+      return plans_[product] = kept;
+    }
+  }
+  return plan;
+}
+
+void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const void* b, void* c) {
+  const auto address = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c) | 256U;
+  p.alignment = static_cast<int>(address & (~address + 1));
+  const std::shared_ptr<Plan> plan = plan_of(p);
+  const float beta = p.accumulate ? 1.0F : 0.0F;
+  CudaKernels& device = cuda(ctx);
+  device.use();
+  check_product(functions_->matmul(handle_, plan->desc, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c, &plan->algorithm,
+                                   workspace_, workspace_bytes, device.stream()),
+                p);
+  device.launched("matmul");
+}
+
+void CudaKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) {
+  // A batch whose b is shared and whose a and c are plain is one tall product.
+  const bool shared_b = b.rank() < 3 || b.dim(0) == 1;
+  const bool batched = a.rank() == 3 && a.dim(0) != 1 && !(shared_b && !args.transpose_a && a.is_contiguous() && c.is_contiguous());
+  const auto rows = [&](const Tensor& t) { return batched || t.rank() < 3 ? t.dim(-2) : t.dim(0) * t.dim(-2); };
+  Product p;
+  p.batch = batched ? a.dim(0) : 1;
+  p.m = rows(c), p.n = c.dim(-1), p.k = args.transpose_a ? rows(a) : a.dim(-1);
+  p.a_row = a.row_stride(), p.b_row = b.row_stride(), p.c_row = c.row_stride();
+  if (batched) {
+    p.a_batch = a.dim(-2) * a.row_stride();
+    p.b_batch = shared_b ? 0 : b.dim(-2) * b.row_stride();
+    p.c_batch = c.dim(-2) * c.row_stride();
+  }
+  p.transpose_a = args.transpose_a, p.transpose_b = args.transpose_b, p.accumulate = args.accumulate;
+  p.in = a.dtype(), p.out = c.dtype();
+  if (args.bias.defined() && args.alpha != 1.0F) fail("matmul", "alpha together with a bias is not supported");
+  if (p.batch == 0 || p.m == 0 || p.n == 0) return;
+  if (p.k == 0) {  // an empty sum
+    if (args.bias.defined()) fail("matmul", "inner size 0 together with a bias is not supported");
+    if (!p.accumulate) fill(ctx, 0.0F, c);
+    return;
+  }
+  products_->run(ctx, p, args.alpha, a.raw(), b.raw(), c.mutable_raw());
+  if (!args.bias.defined() && args.activation == Activation::none) return;
+  visit_device_float("matmul", c.dtype(), [&]<class T>() {
+    visit_activation(args.activation, [&]<class F>() {
+      const Extent extent{c.rows(), c.cols(), is_wide(c)};
+      if (args.bias.defined() && args.bias.dtype() == DType::float32)
+        over_rows(ctx, "bias", extent, BiasActivation<T, float, F>{mutable_rows_of<T>(c), values_of<float>(args.bias)});
+      else over_rows(ctx, "bias", extent, BiasActivation<T, T, F>{mutable_rows_of<T>(c), values_of<T>(args.bias)});
+    });
+  });
+}
+
+}  // namespace transformer
