@@ -46,7 +46,10 @@ struct AttentionArgs {
   std::int64_t window = 0;    // > 0: and j > i + (keys - queries) - window; if not causal, |distance| < window
   Tensor bias = {};           // float32, broadcasts to [sequences, heads, longest q, longest k]; -inf masks
   Tensor relative_bias = {};  // float32 [heads, 2·L-1], added at column (key pos - query pos) + L-1, L ≥ longest
-  DropoutArgs dropout = {};   // element ((s·heads + h)·longest_q + i)·longest_k + j
+  DropoutArgs dropout = {};   // element ((s·heads + h)·longest_q + i)·dropout_row() + j
+
+  // Whole groups of 64, so that a block of random numbers belongs to one row and a GPU's matrix fragment needs no other.
+  std::int64_t dropout_row() const { return (keys.longest() + 63) / 64 * 64; }
 };
 
 // Everything one fused optimizer step needs about one parameter. All float32 and contiguous but low_precision.

@@ -101,13 +101,14 @@ Array<S> plain_attention(const AttentionCase& c, const Arrays<S>& in, const Hidd
         for (auto& [j, score] : scores) sum += score = exp(score - S(top));
         for (auto& [j, score] : scores) {
           S p = score / sum;
-          const std::int64_t e = ((s * c.heads + h) * qs.longest() + i) * ks.longest() + j;
+          const std::int64_t row = (s * c.heads + h) * qs.longest() + i;
           if (c.dropout > 0.0F) {
+            const std::int64_t e = row * ((ks.longest() + 63) / 64 * 64) + j;
             const bool dropped = stream.bits(static_cast<std::uint64_t>(e)) <
                 static_cast<std::uint32_t>(static_cast<double>(c.dropout) * 0x1p32);
             p *= S(dropped ? 0.0 : 1.0 / (1.0 - c.dropout));
           }
-          if (weights) (*weights)[static_cast<std::size_t>(e)] = value_of(p);
+          if (weights) (*weights)[static_cast<std::size_t>(row * ks.longest() + j)] = value_of(p);
           for (std::int64_t x = 0; x < d; ++x) out.at(qs.begin(s) + i, h * d + x) += p * v(ks.begin(s) + j, g, x);
         }
       }

@@ -248,6 +248,25 @@ TEST(Attention, LongSequences) {
   }
 }
 
+// Widths and lengths where a GPU uses other kernels than elsewhere, in every combination of options that it treats apart.
+TEST(Attention, WholeTiles) {
+  check({.name = "short", .queries = {48, 1, 0, 33}, .heads = 2, .head_dim = 64, .dropout = 0.1F});
+  check({.name = "short cross",
+         .form = Form::cross,
+         .queries = {16, 33, 2},
+         .keys = {48, 7, 0},
+         .heads = 2,
+         .head_dim = 32,
+         .dropout = 0.1F});
+  check({.name = "shared heads", .queries = {64, 17}, .heads = 4, .kv_heads = 2, .head_dim = 16, .causal = true, .dropout = 0.1F});
+  check({.name = "wide", .queries = {65, 3}, .heads = 1, .head_dim = 128, .causal = true, .dropout = 0.1F});
+  check({.name = "197", .queries = {197}, .heads = 1, .head_dim = 16});
+  check({.name = "300", .queries = {300, 1}, .heads = 1, .head_dim = 8, .causal = true, .dropout = 0.1F});
+  check({.name = "300 in a window", .queries = {300}, .heads = 2, .kv_heads = 1, .head_dim = 8, .causal = true, .window = 70});
+  check({.name = "300 relative", .queries = {300}, .heads = 1, .head_dim = 8, .relative = 300});
+  check({.name = "80", .queries = {70}, .heads = 1, .head_dim = 80, .bias = Shape{70, 70}});
+}
+
 // Column blocks of wider matrices, for inputs and for the gradient that arrives.
 TEST(Attention, Views) {
   Context ctx;

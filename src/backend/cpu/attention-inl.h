@@ -165,23 +165,15 @@ HWY_INLINE void FinishScores(const Group& g, const ScoreBias& add, Range rows, R
   });
 }
 
-// Dropout factors of the weights of a tile; returns the distance of its rows in `factors`, which holds
-// kRowBlock × kKeyBlock numbers and a vector more.
-HWY_INLINE std::int64_t TileDropout(const Group& g, Range rows, Range keys, float* factors) {
+// Dropout factors [rows, kKeyBlock] of the weights of a tile: a row's are one group of random numbers.
+HWY_INLINE void TileDropout(const Group& g, Range rows, Range keys, float* factors) {
   const AttentionArgs& a = *g.args;
-  const std::int64_t longest_q = a.queries.longest(), longest_k = a.keys.longest();
-  const std::int64_t n = keys.end - keys.begin;
-  // Rows that follow each other closely are drawn in one go, since random numbers come in groups.
-  const bool together = keys.begin == 0 && longest_k <= kKeyBlock;
-  const std::int64_t distance = together ? longest_k : kKeyBlock;
   g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t count) HWY_ATTR {
-    const std::int64_t element = ((g.sequence * a.heads + head) * longest_q + query) * longest_k + keys.begin;
-    float* to = factors + first * distance;
-    if (together) return DropoutFactors(a.dropout, static_cast<std::uint64_t>(element), (count - 1) * longest_k + n, to);
+    const std::int64_t row = (g.sequence * a.heads + head) * a.queries.longest() + query;
     for (std::int64_t i = 0; i < count; ++i)
-      DropoutFactors(a.dropout, static_cast<std::uint64_t>(element + i * longest_k), n, to + i * distance);
+      DropoutFactors(a.dropout, static_cast<std::uint64_t>((row + i) * a.dropout_row() + keys.begin), kKeyBlock,
+                     factors + (first + i) * kKeyBlock);
   });
-  return distance;
 }
 
 // eˣ for x ≤ 0 or little more, 0 below -87 (so for -inf). Relative error about 1e-7.

@@ -134,10 +134,10 @@ class Forward {
     std::fill_n(s.max, m, kMasked);
     std::fill_n(s.sum, m, 0.0F);
     bool any = false;
-    for_scores(g, rows, s, [&](Range keys, const float* factors, std::int64_t distance) HWY_ATTR {
+    for_scores(g, rows, s, [&](Range keys, const float* factors) HWY_ATTR {
       const std::int64_t n = keys.end - keys.begin;
       for (std::int64_t r = 0; r < m; ++r) {
-        const float shrink = OnlineSoftmax(s.scores.data + r * kKeyBlock, Padded(n), factors ? factors + r * distance : nullptr, s.max[r],
+        const float shrink = OnlineSoftmax(s.scores.data + r * kKeyBlock, Padded(n), factors ? factors + r * kKeyBlock : nullptr, s.max[r],
                                            s.sum[r]);
         if (!any || shrink == 1.0F) continue;
         float* o = s.out.data + r * s.width;
@@ -177,8 +177,7 @@ class Forward {
     return {to, d};
   }
 
-  // Calls f(keys, dropout factors, distance of their rows) for every block of keys that the rows see, with the
-  // finished scores in s.scores.
+  // Calls f(keys, dropout factors) for every block of keys that the rows see, with the finished scores in s.scores.
   template <class F>
   void for_scores(const Group& g, Range rows, Scratch& s, F&& f) const {
     const std::int64_t d = args_.head_dim;
@@ -197,22 +196,22 @@ class Forward {
       }
       FinishScores(g, add_, rows, keys, s.scores.data);
       const bool dropout = args_.dropout.p > 0.0F;
-      const std::int64_t distance = dropout ? TileDropout(g, rows, keys, s.factors) : 0;
-      f(keys, dropout ? s.factors : nullptr, distance);
+      if (dropout) TileDropout(g, rows, keys, s.factors);
+      f(keys, dropout ? s.factors : nullptr);
     }
   }
 
   // A second walk, now that the normalisation is known (s.max holds it): exp(score - lse) · dropout.
   void write_weights(const Group& g, Range rows, Scratch& s) const {
     const std::int64_t longest_q = args_.queries.longest(), longest_k = args_.keys.longest();
-    for_scores(g, rows, s, [&](Range keys, const float* factors, std::int64_t distance) HWY_ATTR {
+    for_scores(g, rows, s, [&](Range keys, const float* factors) HWY_ATTR {
       g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t count) HWY_ATTR {
         for (std::int64_t r = first; r < first + count; ++r) {
           if (s.max[r] == kMasked) continue;
           float* to = weights_ + ((g.sequence * args_.heads + head) * longest_q + query + r - first) * longest_k + keys.begin;
           ForVectors(keys.end - keys.begin, [&](std::int64_t j, auto whole, std::int64_t n) HWY_ATTR {
             VF p = ExpOf(hn::Sub(Load(s.scores.data + r * kKeyBlock + j), hn::Set(DF(), s.max[r])));
-            if (factors) p = hn::Mul(p, LoadSome(whole, factors + r * distance + j, n));
+            if (factors) p = hn::Mul(p, LoadSome(whole, factors + r * kKeyBlock + j, n));
             StoreSome(whole, p, to + j, n);
           });
         }

@@ -184,12 +184,12 @@ class Backward {
     });
     FinishScores(g, add_, rows, keys, s.p.data);
     const bool dropout = args_.dropout.p > 0.0F;
-    const std::int64_t distance = dropout ? TileDropout(g, rows, keys, s.factors) : 0;
+    if (dropout) TileDropout(g, rows, keys, s.factors);
     g.for_heads(rows, [&](std::int64_t head, std::int64_t query, std::int64_t first, std::int64_t count) HWY_ATTR {
       for (std::int64_t r = first; r < first + count; ++r) {
         float *p = s.p.data + r * kKeyBlock, *ds = s.ds.data + r * kKeyBlock;
         const std::int64_t i = query + r - first;
-        RowGradient(p, ds, Padded(n), dropout ? s.factors + r * distance : nullptr, s.lse[r], s.delta[r]);
+        RowGradient(p, ds, Padded(n), dropout ? s.factors + r * kKeyBlock : nullptr, s.lse[r], s.delta[r]);
         if (!db.bias && !db.relative) continue;
         const std::int64_t seen = std::clamp<std::int64_t>(g.visible(i).end - keys.begin, 0, n);
         if (db.bias) AddRow(ds, seen, db.bias + db.layout.offset(g.sequence, head, i, keys.begin), db.layout.key);
