@@ -1,9 +1,9 @@
-// Attention forward in bfloat16 on the matrix units. A warp owns 16 queries, a block of threads as many warps as the queries need, at
-// most eight; it walks over the keys 64 at a time with a running maximum and sum (online softmax), the next keys on their way.
+// Attention forward in bfloat16 on the matrix units. A warpgroup owns 64 queries; it walks over the keys 64 at a time with a running
+// maximum and sum (online softmax), while the next keys are on their way.
 
 #include <algorithm>
 
-#include "backend/cuda/attention_mma.cuh"
+#include "backend/cuda/attention_products.cuh"
 #include "backend/cuda/launch.h"
 
 namespace transformer {
@@ -11,59 +11,50 @@ namespace {
 
 using namespace mma;
 
-constexpr int kForwardKeys = 64;
+template <int D>
+constexpr int kForwardThreads = D <= 64 ? 256 : 384;  // at most
 
 // Grid: query blocks × heads × sequences. Scores are kept as multiples of log2(e), so that their exponentials are powers of two.
 template <int D, bool kBiased>
-__global__ void __launch_bounds__(256, D <= 64 ? 2 : 1) attention_forward_mma(AttentionProblem p, int blocks) {
-  extern __shared__ __align__(16) __nv_bfloat16 memory[];
-  const int lane = lane_id(), warp = warp_id(), block_rows = static_cast<int>(blockDim.x) / 2;
+__global__ void __launch_bounds__(kForwardThreads<D>, D <= 64 ? 2 : 1) attention_forward(AttentionProblem p, int blocks) {
+  extern __shared__ __align__(1024) unsigned char bytes[];
+  const int lane = lane_id(), group = warp_id() / 4, row = warp_id() % 4 * 16, groups = static_cast<int>(blockDim.x) / 128;
   const int place = static_cast<int>(blockIdx.x) / blocks, block = blocks - 1 - static_cast<int>(blockIdx.x) % blocks;  // long ones first
   const HeadPlace at(p, place / p.heads, place % p.heads);
-  const int first = block * block_rows;
+  const int first = block * groups * 64;
   if (first >= at.queries) return;
-  constexpr int kTile = kForwardKeys * kStride<D>;
-  __nv_bfloat16* const q_rows = memory + warp * 16 * kStride<D>;
-  const uint32_t q_tile = shared_address(memory), k_tiles = q_tile + static_cast<uint32_t>(block_rows * kStride<D> * 2);
-  const std::int64_t kv_column = static_cast<std::int64_t>(at.kv_head) * p.head_dim;
+  const std::int64_t column = static_cast<std::int64_t>(at.head) * p.head_dim,
+                     kv_column = static_cast<std::int64_t>(at.kv_head) * p.head_dim;
+  const uint32_t memory = shared_address(bytes), q_tile = memory + static_cast<uint32_t>(group * kTileBytes<D>);
+  const auto k_tile_of = [&](int stage) { return memory + static_cast<uint32_t>((groups + 2 * stage) * kTileBytes<D>); };
 
-  const int begin = at.visible(p, first).begin / kForwardKeys;
-  const int end = (at.visible(p, min(first + block_rows, at.queries) - 1).end + kForwardKeys - 1) / kForwardKeys;
-  const auto load_keys = [&](int b, int stage) {
-    const int key = b * kForwardKeys;
-    const uint32_t k_tile = k_tiles + static_cast<uint32_t>(stage * 2 * kTile * 2), v_tile = k_tile + kTile * 2;
-    load_rows<D>(k_tile, kForwardKeys, p.k, at.k_begin + key, p.keys.rows, at.keys - key, kv_column, p.head_dim);
-    load_rows<D>(v_tile, kForwardKeys, p.v, at.k_begin + key, p.keys.rows, at.keys - key, kv_column, p.head_dim);
+  const int begin = at.visible(p, first).begin / 64, end = (at.visible(p, min(first + groups * 64, at.queries) - 1).end + 63) / 64;
+  const auto load_keys = [&](int b) {
+    const uint32_t k_tile = k_tile_of((b - begin) % 2);
+    load_tile<D>(k_tile, p.k, at.k_begin + b * 64, p.keys.rows, at.keys - b * 64, kv_column, p.head_dim);
+    load_tile<D>(k_tile + kTileBytes<D>, p.v, at.k_begin + b * 64, p.keys.rows, at.keys - b * 64, kv_column, p.head_dim);
+    commit_copies();
   };
-  load_rows<D>(q_tile, block_rows, p.q, at.q_begin + first, nullptr, at.queries - first, static_cast<std::int64_t>(at.head) * p.head_dim,
-               p.head_dim);
-  if (begin < end) load_keys(begin, 0);
-  commit_copies();
+  for (int g = 0; g < groups; ++g)
+    load_tile<D>(memory + static_cast<uint32_t>(g * kTileBytes<D>), p.q, at.q_begin + first + g * 64, nullptr, at.queries - first - g * 64,
+                 column, p.head_dim);
+  if (begin < end) load_keys(begin);
 
-  // This lane's rows; one beyond the end stands for the last query, and is not written.
-  const int warp_first = first + warp * 16, row0 = min(warp_first + lane / 4, at.queries - 1), row1 = min(row0 + 8, at.queries - 1);
-  const KeyRange seen0 = at.visible(p, row0), seen1 = at.visible(p, row1);
-  const bool works = warp_first < at.queries;
-  const int warp_last = min(warp_first + 15, at.queries - 1);
-  const KeyRange any{works ? at.visible(p, warp_first).begin : 0, works ? at.visible(p, warp_last).end : 0};
-  const KeyRange all{works ? at.visible(p, warp_last).begin : 0, works ? at.visible(p, warp_first).end : 0};
+  // What the warpgroup's queries see, any of them and all of them; then this lane's two rows. One beyond the end stands for the last
+  // query, and is not written.
+  const int group_first = first + group * 64, group_last = min(group_first + 63, at.queries - 1);
+  const bool works = group_first < at.queries;
+  const KeyRange low = at.visible(p, works ? group_first : 0), high = at.visible(p, works ? group_last : 0);
+  const KeyRange any{works ? low.begin : 0, works ? high.end : 0}, all{high.begin, low.end};
+  const int warp_first = group_first + row, row0 = min(warp_first + lane / 4, at.queries - 1),
+            row1 = min(warp_first + lane / 4 + 8, at.queries - 1);
   const float to_log2 = p.scale * kLog2e;
-
   float sums[D / 8][4], top0 = -INFINITY, top1 = -INFINITY, total0 = 0.0F, total1 = 0.0F;
   zero(sums);
-  Fragment q[D / 16];
 
-  const auto walk = [&]<bool kPartly>(int key, uint32_t k_tile, uint32_t v_tile) {
-    const int pairs = kPartly ? min(4, (any.end - key + 15) / 16) : 4;  // of 8 keys that somebody sees
-    float s[8][4];
-    zero(s);
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      if (kPartly && n >= pairs) break;
-#pragma unroll
-      for (int c = 0; c < D / 16; ++c) multiply_add(s[2 * n], s[2 * n + 1], q[c], right(k_tile, kStride<D>, 16 * n, 16 * c));
-    }
+  const auto softmax = [&]<bool kPartly>(int key, float(&s)[8][4]) {
     if constexpr (kBiased || kPartly) {
+      const KeyRange seen0 = at.visible(p, row0), seen1 = at.visible(p, row1);
 #pragma unroll
       for (int n = 0; n < 8; ++n)
 #pragma unroll
@@ -98,72 +89,65 @@ __global__ void __launch_bounds__(256, D <= 64 ? 2 : 1) attention_forward_mma(At
 #pragma unroll
     for (int i = 0; i < D / 8; ++i) sums[i][0] *= shrink0, sums[i][1] *= shrink0, sums[i][2] *= shrink1, sums[i][3] *= shrink1;
     if (p.dropout.threshold > 0) {
-      const std::uint64_t group = static_cast<std::uint64_t>(key / 64);
-      const uint32_t bits0 = kept_bits(p.dropout, at.random_group(p, row0) + group),
-                     bits1 = kept_bits(p.dropout, at.random_group(p, row1) + group);
-#pragma unroll
-      for (int n = 0; n < 8; ++n)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) s[n][e] = (e < 2 ? bits0 : bits1) >> (2 * n + e % 2) & 1U ? s[n][e] : 0.0F;
-    }
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      if (kPartly && n >= pairs) break;
-      const Fragment weights = as_left(s[2 * n], s[2 * n + 1]);
-#pragma unroll
-      for (int c = 0; c < D / 16; ++c)
-        multiply_add(sums[2 * c], sums[2 * c + 1], weights, right_as_it_lies(v_tile, kStride<D>, 16 * n, 16 * c));
+      drop_row<0>(p.dropout, at.random_group(p, row0) + static_cast<std::uint64_t>(key / 64), s);
+      drop_row<2>(p.dropout, at.random_group(p, row1) + static_cast<std::uint64_t>(key / 64), s);
     }
   };
 
   for (int b = begin; b < end; ++b) {
-    wait_for_copies();
+    finish_copies();
     __syncthreads();
-    if (b + 1 < end) {
-      load_keys(b + 1, (b + 1 - begin) % 2);
-      commit_copies();
-    }
-    if (b == begin) {
+    if (b + 1 < end) load_keys(b + 1);
+    const int key = b * 64;
+    if (key >= any.end || key + 64 <= any.begin) continue;
+    const uint32_t k_tile = k_tile_of((b - begin) % 2);
+    float s[8][4];
+    begin_products();
+    product_of_rows<D>(s, q_tile, k_tile);
+    commit_products();
+    wait_for_products();
+    pin(s);
+    if (key >= all.begin && key + 64 <= all.end) softmax.template operator()<false>(key, s);
+    else softmax.template operator()<true>(key, s);
+    Fragment weights[4];
 #pragma unroll
-      for (int c = 0; c < D / 16; ++c) q[c] = left(q_tile, kStride<D>, warp * 16, 16 * c);
-    }
-    const int key = b * kForwardKeys;
-    const uint32_t k_tile = k_tiles + static_cast<uint32_t>((b - begin) % 2 * 2 * kTile * 2), v_tile = k_tile + kTile * 2;
-    if (key >= any.end || key + kForwardKeys <= any.begin) continue;
-    if (key >= all.begin && key + kForwardKeys <= all.end) walk.template operator()<false>(key, k_tile, v_tile);
-    else walk.template operator()<true>(key, k_tile, v_tile);
+    for (int n = 0; n < 4; ++n) weights[n] = as_left(s[2 * n], s[2 * n + 1]);
+    pin(sums);
+    begin_products();
+    add_product<D>(sums, weights, k_tile + kTileBytes<D>);
+    commit_products();
+    wait_for_products();
+    pin(sums);
   }
-  if (begin >= end) {  // no keys: the queries may still be on their way
-    wait_for_copies();
-    __syncthreads();
-  }
-  if (!works) return;
+  finish_copies();  // of queries that see no keys
+  __syncthreads();
 #pragma unroll
   for (int m = 1; m < 4; m *= 2) {
     total0 += __shfl_xor_sync(0xFFFFFFFFU, total0, m);
     total1 += __shfl_xor_sync(0xFFFFFFFFU, total1, m);
   }
+  if (warp_first >= at.queries) return;
   float* const lse = p.lse + static_cast<std::int64_t>(at.head) * p.queries.total + at.q_begin + warp_first;
   if (lane % 4 == 0) {
     if (warp_first + lane / 4 < at.queries) lse[lane / 4] = total0 > 0.0F ? (top0 + log2f(total0)) * kLn2 : -INFINITY;
     if (warp_first + lane / 4 + 8 < at.queries) lse[lane / 4 + 8] = total1 > 0.0F ? (top1 + log2f(total1)) * kLn2 : -INFINITY;
   }
   const float keep = p.dropout.keep;
-  write_rows<D>(sums, total0 > 0.0F ? keep / total0 : 0.0F, total1 > 0.0F ? keep / total1 : 0.0F, q_rows, p.out, at.q_begin + warp_first,
-                at.queries - warp_first, static_cast<std::int64_t>(at.head) * p.head_dim, p.head_dim);
+  write_tile_rows<D>(sums, total0 > 0.0F ? keep / total0 : 0.0F, total1 > 0.0F ? keep / total1 : 0.0F, bytes + group * kTileBytes<D>, row,
+                     p.out, at.q_begin + warp_first, at.queries - warp_first, column, p.head_dim);
 }
 
 }  // namespace
 
 bool mma_attention(Context& ctx, const AttentionProblem& p) {
   if (!takes(p)) return false;
-  const int tiles = static_cast<int>(blocks_of(p.queries.longest, 16)), blocks = static_cast<int>(blocks_of(tiles, 8));
-  if (blocks == 0) return true;
-  const int warps = static_cast<int>(blocks_of(tiles, blocks)), stages = p.keys.longest > kForwardKeys ? 2 : 1;
-  with_width(p, [&]<int D, bool kBiased>() {
-    const std::size_t shared = static_cast<std::size_t>(warps * 16 + stages * 2 * kForwardKeys) * kStride<D> * sizeof(__nv_bfloat16);
-    launch(ctx, "attention", attention_forward_mma<D, kBiased>, dim3(static_cast<unsigned>(blocks * p.heads * p.queries.count)),
-           dim3(static_cast<unsigned>(warps * 32)), shared, p, blocks);
+  const int tiles = static_cast<int>(blocks_of(p.queries.longest, 64));
+  if (tiles == 0) return true;
+  with_tile(p, [&]<int D, bool kBiased>() {
+    const int blocks = static_cast<int>(blocks_of(tiles, kForwardThreads<D> / 128)), groups = static_cast<int>(blocks_of(tiles, blocks));
+    const int shared = (groups + (p.keys.longest > 64 ? 4 : 2)) * kTileBytes<D>;
+    launch(ctx, "attention", attention_forward<D, kBiased>, dim3(static_cast<unsigned>(blocks * p.heads * p.queries.count)),
+           dim3(static_cast<unsigned>(groups * 128)), static_cast<std::size_t>(shared), p, blocks);
   });
   return true;
 }

@@ -139,23 +139,21 @@ __device__ inline void zero(float (&sums)[N][4]) {
   for (int i = 0; i < N; ++i) sums[i][0] = sums[i][1] = sums[i][2] = sums[i][3] = 0.0F;
 }
 
-// The keys of a group of 64 that this lane's elements of 16 × 64 scores keep: bit 2·n + e for fragment n, element e of the row whose
-// numbers begin at `group`; the next row's 16 bits higher.
-__device__ inline uint32_t kept_bits(const Dropout& dropout, std::uint64_t group) {
-  uint32_t bits = 0;
+// Puts zeros where a row of 16 × 64 scores, elements kFirst and kFirst + 1 of each fragment, drops a key; its random numbers are those
+// of a group. The words of a block of Philox are 16 keys apart: every second fragment.
+template <int kFirst>
+__device__ inline void drop_row(const Dropout& dropout, std::uint64_t group, float (&s)[8][4]) {
 #pragma unroll
-  for (int parity = 0; parity < 2; ++parity) {
+  for (int n = 0; n < 2; ++n) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const uint4 w = philox_words(dropout.stream, group, static_cast<unsigned>(8 * parity + lane_id() % 4 * 2 + e));
-      const int bit = 2 * parity + e;
-      bits |= (w.x >= dropout.threshold ? 1U : 0U) << bit;
-      bits |= (w.y >= dropout.threshold ? 1U : 0U) << (bit + 4);
-      bits |= (w.z >= dropout.threshold ? 1U : 0U) << (bit + 8);
-      bits |= (w.w >= dropout.threshold ? 1U : 0U) << (bit + 12);
+      const uint4 w = philox_words(dropout.stream, group, static_cast<unsigned>(8 * n + lane_id() % 4 * 2 + e));
+      if (w.x < dropout.threshold) s[n][kFirst + e] = 0.0F;
+      if (w.y < dropout.threshold) s[n + 2][kFirst + e] = 0.0F;
+      if (w.z < dropout.threshold) s[n + 4][kFirst + e] = 0.0F;
+      if (w.w < dropout.threshold) s[n + 6][kFirst + e] = 0.0F;
     }
   }
-  return bits;
 }
 
 // May the rows of a problem be copied 16 bytes at a time?
