@@ -14,6 +14,8 @@ std::shared_ptr<Backend> make_backend(Device device) {
   fail("Device", "unknown kind of device");
 }
 
+Device fastest_device() { return cuda_devices() > 0 ? Device::cuda() : Device::cpu(); }
+
 DType fast_precision(Device device) {
   switch (device.kind) {
     case Device::Kind::cpu:

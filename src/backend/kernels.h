@@ -215,5 +215,6 @@ inline Kernels& kernels(Context& ctx) { return static_cast<Kernels&>(ctx.backend
 std::shared_ptr<Kernels> make_cpu_kernels();
 std::shared_ptr<Kernels> make_guarded_kernels();
 std::shared_ptr<Kernels> make_cuda_kernels(int device);  // backend/no_cuda throws Error where CUDA is not built in
+int cuda_devices();                                      // usable GPUs
 
 }  // namespace transformer

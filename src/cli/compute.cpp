@@ -13,6 +13,7 @@ ContextOptions ComputeConfig::context(std::uint64_t seed) const {
     fmt::print(stderr, "transformer: note: --threads is {}, but the machine has {}: more would wait for each other; {} are used\n", threads,
                most, most);
   return {
+      .device = device.empty() ? Device::usual() : Device::parse(device),
       .threads = std::min(threads, most), .seed = seed, .precision = precision == Precision::float32 ? DType::float32 : DType::bfloat16};
 }
 

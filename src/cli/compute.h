@@ -13,11 +13,16 @@ inline EnumNames<Precision> names(Precision) { return {{Precision::float32, "flo
 inline constexpr std::string_view adapter_help =
     "an adapter's folder (LoRA, as PEFT or 'transformer train --lora-rank' saves it); MODEL is its base";
 
+inline constexpr std::string_view device_help =
+    "where to compute: cpu, cuda, cuda:1 or auto (a GPU if there is one); empty: what TRANSFORMER_DEVICE says, or the CPU";
+
 struct ComputeConfig {
+  std::string device = {};
   int threads = 0;
   Precision precision = Precision::float32;
 
   static void visit(auto& self, auto&& field) {
+    field("device", self.device, device_help);
     field("threads", self.threads, "threads to compute with (0: all that the machine offers)");
     field("precision", self.precision, "what is computed with; weights stay float32");
   }

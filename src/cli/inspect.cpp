@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/compute.h"
 #include "cli/flags.h"
 #include "cli/verbs.h"
 #include "io/shared/json.h"
@@ -56,6 +57,18 @@ void inspect(Model& model) {
   if (c.cached_bytes > 0) fmt::print("  to generate: {:.1f} KB more for each token of a sequence, in float32\n", 1e-3 * c.cached_bytes);
 }
 
+// The device and its memory, and how many threads there would be.
+struct InspectDevice {
+  std::string device = {};
+  static void visit(auto& self, auto&& field) { field("device", self.device, "also show this device: cpu, cuda, cuda:1 or auto"); }
+};
+
+void show_device(const std::string& name) {
+  Context ctx(ComputeConfig{.device = name}.context());
+  fmt::print("\ndevice {}: {}\n", ctx.device(), ctx.backend().description());
+  fmt::print("threads: {}\n", ctx.threads());
+}
+
 void inspect(const TransformerConfig& config, const std::optional<nlohmann::json>& folder) {
   if (!folder) {
     Transformer model(config);
@@ -79,8 +92,12 @@ void add_inspect(CLI::App& app) {
     else *config = read_transformer_config(folder);
   };
   verb->add_option_function<std::string>("MODEL", read, "a model's folder; of a model of type transformer, flags change the settings");
-  add_settings(*verb, *config);
-  verb->callback([config, other] { inspect(*config, *other); });
+  auto device = std::make_shared<InspectDevice>();
+  add_settings(*verb, *config, *device);
+  verb->callback([config, other, device] {
+    inspect(*config, *other);
+    if (!device->device.empty()) show_device(device->device);
+  });
 }
 
 }  // namespace transformer::cli

@@ -17,6 +17,7 @@ struct RunConfig {
   std::string inputs = {}, outputs = {};
   bool gradients = false;
   Precision dtype = Precision::float32;
+  std::string device = {};
   int threads = 0;
 
   static void visit(auto& self, auto&& field) {
@@ -25,6 +26,7 @@ struct RunConfig {
     field("outputs", self.outputs, "the safetensors file that is written: logits, hidden_states.N, attentions.N, loss ...");
     field("gradients", self.gradients, "also the gradient of the loss for every tensor of the checkpoint, as grad.NAME");
     field("dtype", self.dtype, "what is computed with");
+    field("device", self.device, device_help);
     field("threads", self.threads, "threads to compute with (0: all that the machine offers)");
   }
 };
@@ -41,7 +43,7 @@ void run(const RunConfig& config) {
        {std::pair{&config.model, "MODEL"}, std::pair{&config.inputs, "--inputs"}, std::pair{&config.outputs, "--outputs"}})
     if (value->empty()) throw CLI::RequiredError(name);
   keep_apart({{"--inputs", config.inputs}}, {{"--outputs", config.outputs}});
-  Context ctx(ComputeConfig{.threads = config.threads, .precision = config.dtype}.context());
+  Context ctx(ComputeConfig{.device = config.device, .threads = config.threads, .precision = config.dtype}.context());
   // Gradients are of float32 weights; otherwise no more than what is computed with is in memory.
   const auto model = load_model(ctx, config.model,
                                 {.dtype = config.gradients ? DType::float32 : ctx.precision(), .adapter = config.adapter});

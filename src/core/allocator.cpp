@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "transformer/core/backend.h"
+#include "transformer/core/error.h"
 
 namespace transformer {
 namespace {
@@ -37,7 +38,13 @@ std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
       const std::size_t needed = std::max(stats_.peak_in_use, stats_.in_use + size);
       const std::size_t allowed = needed + needed / 8 + (std::size_t{32} << 20);
       trim(allowed - std::min(allowed, size));
-      block.data = backend_->allocate(size);
+      try {
+        block.data = backend_->allocate(size);
+      } catch (const Error&) {  // what is kept may be what is missing
+        if (kept_.empty()) throw;
+        trim(0);
+        block.data = backend_->allocate(size);
+      }
       stats_.reserved += size;
       stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
     }

@@ -3,18 +3,21 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "transformer/core/backend.h"
+
 namespace transformer {
 
 Device Device::parse(std::string_view text) {
   if (text == "cpu") return cpu();
   if (text == "cuda") return cuda();
   if (text == "guarded") return guarded();
+  if (text == "auto") return fastest_device();
   if (text.starts_with("cuda:")) {
     int index = 0;
     const char* end = text.data() + text.size();
     if (auto [p, ec] = std::from_chars(text.data() + 5, end, index); ec == std::errc() && p == end && index >= 0) return cuda(index);
   }
-  fail("Device", "unknown device '{}': expected cpu, cuda or cuda:N", text);
+  fail("Device", "unknown device '{}': expected cpu, cuda, cuda:N or auto", text);
 }
 
 Device Device::usual() {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "transformer/core/device.h"
 
@@ -31,11 +32,13 @@ class Backend {
   // The same without waiting; `to` must live until it is there.
   virtual std::unique_ptr<Arrival> to_host_later(const std::byte* from, void* to, std::size_t bytes);
   virtual void synchronize() {}  // waits for all work
+  virtual std::string description() const { return {}; }  // for people: "NVIDIA H200 (sm_90), 138.2 of 139.8 GiB free"
   // So many updates of a training may be under way before the host must know how the first of them went.
   virtual int steps_ahead() const { return 0; }
 };
 
 // Defined by src/backend/dispatch.cpp, the one place that switches over devices.
 std::shared_ptr<Backend> make_backend(Device device);
+Device fastest_device();  // the first GPU, where this build and this machine have one; else the CPU
 
 }  // namespace transformer

@@ -20,7 +20,7 @@ struct Device {
   static Device cpu() { return {}; }
   static Device cuda(int index = 0) { return {Kind::cuda, index}; }
   static Device guarded() { return {Kind::guarded, 0}; }
-  static Device parse(std::string_view text);  // "cpu", "cuda", "cuda:1"
+  static Device parse(std::string_view text);  // "cpu", "cuda", "cuda:1", "auto": a GPU if there is one
   static Device usual();                       // what the environment variable TRANSFORMER_DEVICE says; the CPU
   std::string str() const;
   friend bool operator==(const Device&, const Device&) = default;

@@ -3,6 +3,8 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <string>
 
 #include "backend/cpu/matmul_cache.h"
 
@@ -25,6 +27,18 @@ std::byte* CpuKernels::allocate(std::size_t bytes) {
 }
 
 void CpuKernels::deallocate(std::byte* data, std::size_t) noexcept { std::free(data); }
+
+std::string CpuKernels::description() const {
+  std::string model = "a processor";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name"))
+      if (const std::size_t at = line.find(": "); at != std::string::npos) {
+        model = line.substr(at + 2);
+        break;
+      }
+  return fmt::format("{}, {} bfloat16 products", model, processor_multiplies_bfloat16() ? "with" : "without");
+}
 
 std::shared_ptr<Kernels> make_cpu_kernels() { return std::make_shared<CpuKernels>(); }
 

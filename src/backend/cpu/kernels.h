@@ -15,6 +15,7 @@ class CpuKernels final : public Kernels {
   ~CpuKernels() override;
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte* data, std::size_t bytes) noexcept override;
+  std::string description() const override;
 
   void fill(Context& ctx, float value, Tensor& y) override;
   void copy(Context& ctx, const Tensor& x, Tensor& y) override;

@@ -238,6 +238,24 @@ void CudaKernels::synchronize() {
   check_cuda(cudaStreamSynchronize(stream_), "synchronize");
 }
 
+std::string CudaKernels::description() const {
+  use();
+  cudaDeviceProp card{};
+  check_cuda(cudaGetDeviceProperties(&card, device_), name_);
+  std::size_t free = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&free, &total), name_);
+  constexpr double gib = 1024.0 * 1024.0 * 1024.0;
+  return fmt::format("{} (sm_{}{}), {} multiprocessors, {:.1f} of {:.1f} GiB free", card.name, card.major, card.minor,
+                     card.multiProcessorCount, static_cast<double>(free) / gib, static_cast<double>(total) / gib);
+}
+
 std::shared_ptr<Kernels> make_cuda_kernels(int device) { return shared_kernels(device); }
+
+int cuda_devices() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
 
 }  // namespace transformer

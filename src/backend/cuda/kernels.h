@@ -36,6 +36,7 @@ class CudaKernels final : public Kernels {
   void to_host(const std::byte* from, void* to, std::size_t bytes) override;
   std::unique_ptr<Arrival> to_host_later(const std::byte* from, void* to, std::size_t bytes) override;
   void synchronize() override;
+  std::string description() const override;
   int steps_ahead() const override { return 3; }
 
   void fill(Context& ctx, float value, Tensor& y) override;

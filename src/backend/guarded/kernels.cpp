@@ -123,6 +123,7 @@ class GuardedKernels final : public Kernels {
     return std::make_unique<LaterArrival>();
   }
   void synchronize() override { ++waits; }
+  std::string description() const override { return "the CPU behind memory that the host cannot touch, for tests"; }
   int steps_ahead() const override { return 3; }
 
   void fill(Context& ctx, float value, Tensor& y) override { call(&Kernels::fill, ctx, value, y); }

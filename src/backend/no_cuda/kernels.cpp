@@ -4,7 +4,9 @@
 namespace transformer {
 
 std::shared_ptr<Kernels> make_cuda_kernels(int device) {
-  fail("Device", "cuda:{} asked for, but this build has no CUDA; use the device cpu", device);
+  fail("Device", "cuda:{} asked for, but this build has no CUDA: build with -DTRANSFORMER_CUDA=ON, or use the device cpu", device);
 }
+
+int cuda_devices() { return 0; }
 
 }  // namespace transformer

@@ -1,0 +1,48 @@
+# Whether the kernels for NVIDIA GPUs are built: TRANSFORMER_CUDA is ON, OFF or AUTO. Sets TRANSFORMER_HAS_CUDA. What is built runs with and
+# without a GPU: CUDA's runtime is linked in, cuBLASLt is opened when a GPU is first used.
+set(TRANSFORMER_HAS_CUDA OFF)
+if(NOT TRANSFORMER_CUDA STREQUAL "OFF")
+  if(CMAKE_CUDA_COMPILER_LAUNCHER STREQUAL "" AND CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+  # The cards at hand; without one, those of data centres. A release names them all: ./run release.
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE no_card OUTPUT_QUIET ERROR_QUIET)
+    if(no_card STREQUAL "0")
+      set(CMAKE_CUDA_ARCHITECTURES native)
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 90a-real)
+    endif()
+  endif()
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # some versions of CMake do not know that nvcc has C++20
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
+    find_package(CUDAToolkit)
+  endif()
+  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.4)
+    set(TRANSFORMER_HAS_CUDA ON)
+  elseif(TRANSFORMER_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "TRANSFORMER_CUDA is ON, but there is no CUDA toolkit of version 12.4 or later (nvcc, cuBLASLt); found '${CUDAToolkit_VERSION}'. "
+                        "Install one and put its bin folder into PATH, or set TRANSFORMER_CUDA=OFF")
+  endif()
+endif()
+
+# add_cuda_kernels(TARGET): src/backend/cuda in place of the stub.
+function(add_cuda_kernels target)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cu)
+  add_library(transformer_cuda OBJECT ${sources})
+  set_target_properties(transformer_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(transformer_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  # nvcc takes fmt's checks at compile time for errors: there a wrong message is found when it is written.
+  target_compile_definitions(transformer_cuda PRIVATE FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
+  target_compile_options(transformer_cuda PRIVATE --expt-relaxed-constexpr)
+  target_link_libraries(transformer_cuda PRIVATE fmt::fmt)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:transformer_cuda>)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(${target} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
+endfunction()
