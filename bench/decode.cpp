@@ -8,7 +8,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -22,22 +21,6 @@ namespace transformer::bench {
 namespace {
 
 using nlohmann::json;
-
-// GPT-2 as published in its smallest size, 124 million parameters.
-json gpt2_settings(DType dtype) {
-  return {{"model_type", "gpt2"},  {"architectures", {"GPT2LMHeadModel"}},
-          {"n_embd", 768},         {"n_layer", 12},
-          {"n_head", 12},          {"n_positions", 1024},
-          {"vocab_size", 50257},   {"bos_token_id", 50256},
-          {"eos_token_id", 50256}, {"dtype", name_of(dtype)}};
-}
-
-double resident() {
-  std::ifstream in("/proc/self/statm");
-  double pages = 0.0;
-  in >> pages >> pages;
-  return pages * static_cast<double>(sysconf(_SC_PAGESIZE));
-}
 
 // Bytes that all threads together read in a second from memory that no cache holds: the best of several passes.
 double read_bandwidth(int threads) {
@@ -124,6 +107,14 @@ void measure(Context& ctx, const TextModel& model, const DecodeOptions& o, Speed
 
 }  // namespace
 
+json gpt2_settings(DType dtype) {
+  return {{"model_type", "gpt2"},  {"architectures", {"GPT2LMHeadModel"}},
+          {"n_embd", 768},         {"n_layer", 12},
+          {"n_head", 12},          {"n_positions", 1024},
+          {"vocab_size", 50257},   {"bos_token_id", 50256},
+          {"eos_token_id", 50256}, {"dtype", name_of(dtype)}};
+}
+
 void decode_bench(const DecodeOptions& o) {
   const std::filesystem::path root = o.folder.empty()
       ? std::filesystem::temp_directory_path() / fmt::format("transformer_decode_{}", getpid())
@@ -144,10 +135,10 @@ void decode_bench(const DecodeOptions& o) {
       return 0.0;
     });
     memory[dtype] = in_fresh_process([&] {
-      const double before = resident();
+      const double before = resident_bytes();
       Context ctx({.threads = o.threads, .precision = dtype});
       const auto model = load_model(ctx, folder_of(dtype), {.dtype = dtype});
-      return (resident() - before) / weight_bytes(*model, dtype);
+      return (resident_bytes() - before) / weight_bytes(*model, dtype);
     });
   }
   for (const DType dtype : {DType::float32, DType::bfloat16}) {

@@ -3,7 +3,10 @@
 // reads a prompt and how fast it writes.
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
+
+#include "transformer/core/dtype.h"
 
 namespace transformer::bench {
 
@@ -13,6 +16,7 @@ struct DecodeOptions {
   int threads = 2, rounds = 3;
   std::string json = "";  // where the figures go
 };
+nlohmann::json gpt2_settings(DType dtype);  // as published in its smallest size, 124 million parameters
 void decode_bench(const DecodeOptions& options);
 
 }  // namespace transformer::bench

@@ -2,6 +2,8 @@
 // base model, beside this machine's matmul rate and beside PyTorch, all in one run.
 // ./run bench translate [--source FILE --target FILE] [...]: training of the tiny model on real batches, beside PyTorch.
 // ./run bench task lm|mlm|classify|image|forecast [...]: training of each task, batches and all, beside PyTorch.
+// ./run bench profile WORK [...]: time by kernel of a step.
+// ./run bench scaling [...]: training, reading and writing with 1, 2, 4 … threads, beside PyTorch.
 // ./run bench launches: kernels, copies and waits of a training step.
 // ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
 #include <algorithm>
@@ -18,6 +20,7 @@
 #include "task_step.h"
 #include "transformer/core/parallel.h"
 #include "translate_step.h"
+#include "works.h"
 
 using namespace transformer;
 using namespace transformer::bench;
@@ -105,7 +108,7 @@ void base_bench(int threads, int rounds, const std::string& precisions, const st
 }
 
 // --NAME VALUE pairs into the variables given for the names; a bool is set by its name alone.
-using Arguments = std::map<std::string, std::variant<bool*, int*, std::int64_t*, float*, std::string*>>;
+using Arguments = std::map<std::string, std::variant<bool*, int*, std::int64_t*, float*, double*, std::string*>>;
 void parse(int argc, char** argv, int from, const Arguments& known) {
   for (int i = from; i < argc; i += 2) {
     const auto found = known.find(argv[i]);
@@ -117,7 +120,9 @@ void parse(int argc, char** argv, int from, const Arguments& known) {
     if (found == known.end() || i + 1 == argc) {
       std::string names;
       for (const auto& [name, variable] : known) names.append(names.empty() ? "" : ", ").append(name);
-      fail("bench", "unknown argument '{}', or one without its value: expected 'translate', 'decode', 'launches' or 'task' in front, or {}",
+      fail("bench",
+           "unknown argument '{}', or one without its value: expected 'translate', 'decode', 'launches', 'profile', 'scaling' or "
+           "'task' in front, or {}",
            argv[i], names);
     }
     const std::string text = argv[i + 1];
@@ -166,6 +171,23 @@ int main(int argc, char** argv) try {
            {"--threads", &o.threads},
            {"--json", &o.json}});
     decode_bench(o);
+    return 0;
+  }
+  if (argc > 2 && std::strcmp(argv[1], "profile") == 0) {
+    ProfileOptions o{.work = argv[2], .threads = hardware_threads()};
+    parse(argc, argv, 3, {{"--threads", &o.threads}, {"--steps", &o.steps}, {"--rows", &o.rows}, {"--precisions", &o.precisions}});
+    profile_bench(o);
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "scaling") == 0) {
+    ScalingOptions o{.threads = hardware_threads()};
+    parse(argc, argv, 2,
+          {{"--works", &o.works},
+           {"--threads", &o.threads},
+           {"--precisions", &o.precisions},
+           {"--seconds", &o.seconds},
+           {"--json", &o.json}});
+    scaling_bench(o);
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "task") == 0) {

@@ -1,5 +1,7 @@
 #include "measure.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -24,6 +26,13 @@ double mean(const std::vector<double>& values) {
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.empty() ? 0.0 : values[values.size() / 2];
+}
+
+double resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  double pages = 0.0;
+  in >> pages >> pages;
+  return pages * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 void print_report(const nlohmann::json& report, const std::string& path) {

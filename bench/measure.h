@@ -13,6 +13,8 @@ double seconds();  // a steady clock
 double mean(const std::vector<double>& values);  // 0 of none
 double median(std::vector<double> values);       // 0 of none
 
+double resident_bytes();  // of memory that this process holds
+
 // The figures of a benchmark: one line at the end of what it printed, and a file where `path` names one.
 void print_report(const nlohmann::json& report, const std::string& path);
 

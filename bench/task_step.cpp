@@ -66,15 +66,6 @@ std::pair<double, Metrics> train_whole(const Setting& s, DType precision) {
   return {taken, ours.task->validate(ours.ctx)};
 }
 
-// The batches as bench/peers/torch_task.py reads them: "0.input_ids", "0.labels", "1.input_ids" …
-void write_batches(const Setting& s, std::int64_t count, const std::filesystem::path& path) {
-  BenchTask ours(s.options, s.data, DType::float32);
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  for (std::int64_t i = 0; i < count; ++i)
-    for (auto& [name, tensor] : to_tensors(ours.ctx, ours.padded(i))) tensors.emplace_back(fmt::format("{}.{}", i, name), tensor);
-  save_safetensors(path, tensors);
-}
-
 // Both sides compute the same: the loss of a batch and the norm of its gradient, in float32 without dropout.
 void check_peer(const Setting& s) {
   BenchTask ours(s.options, s.data, DType::float32, false);
@@ -151,6 +142,23 @@ float TaskStep::run(const Batch& batch, float lr) {
   return value;
 }
 
+std::string peer_arguments(const TaskOptions& options, const std::string& data, const std::filesystem::path& folder) {
+  BenchTask ours(options, data, DType::float32);
+  ours.task->save(folder);
+  const std::int64_t count = options.whole ? 1
+                                           : std::min(options.updates > 0 ? options.updates : kind_of(options.task).updates, ours.batches);
+  double samples = 0.0;
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (std::int64_t i = 0; i < count; ++i) {
+    samples += static_cast<double>(ours.task->prepare(i).tokens);
+    for (auto& [name, tensor] : to_tensors(ours.ctx, ours.padded(i))) tensors.emplace_back(fmt::format("{}.{}", i, name), tensor);
+  }
+  const std::filesystem::path batches = folder / "batches.safetensors";
+  save_safetensors(batches, tensors);
+  return fmt::format("--model '{}' --batches '{}' --samples {} --lr {} --beta2 {} --weight-decay {}", folder.string(), batches.string(),
+                     samples, options.whole ? whole_lr : peak_lr, adam.beta2, adam.weight_decay);
+}
+
 void task_bench(const TaskOptions& options) {
   const TaskKind& kind = kind_of(options.task);
   if (options.rounds < 1) fail("bench", "{} rounds: expected at least one", options.rounds);
@@ -160,19 +168,15 @@ void task_bench(const TaskOptions& options) {
   if (s.data.empty()) s.data = folder.path() / kind.data, kind.make_data(s.data);
   s.count = options.updates > 0 ? options.updates : options.whole ? 2000 : kind.updates;
 
-  {  // the weights that both sides begin with, and the size of the batches
+  {
     BenchTask ours(options, s.data, DType::float32);
     if (!options.whole) s.count = std::min(s.count, ours.batches);
     for (std::int64_t i = 0; i < s.count && !options.whole; ++i) s.samples += static_cast<double>(ours.task->prepare(i).tokens);
-    ours.task->save(folder.path());
   }
   std::printf("Training: %s; %d threads\n\n", std::string(kind.title).c_str(), options.threads);
-  const std::filesystem::path batches = folder.path() / "batches.safetensors";
-  s.arguments = fmt::format("--model '{}' --batches '{}' --threads {} --modes {} --samples {} --lr {} --beta2 {} --weight-decay {}",
-                            folder.path().string(), batches.string(), options.threads, options.peer_modes, s.samples,
-                            options.whole ? whole_lr : peak_lr, adam.beta2, adam.weight_decay);
   if (peers_enabled()) {
-    write_batches(s, options.whole ? 1 : s.count, batches);
+    s.arguments = fmt::format("{} --threads {} --modes {}", peer_arguments(options, s.data, folder.path()), options.threads,
+                              options.peer_modes);
     check_peer(s);
   }
 

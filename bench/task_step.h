@@ -20,6 +20,10 @@ class TaskStep {
   double gradient_norm_ = 0.0;
 };
 
+// Writes the weights that both sides begin with and the batches of a round ("0.input_ids", "0.labels", "1.input_ids" …) into a folder:
+// what bench/peers/torch_task.py is then called with, beside --threads, --modes and --dtypes.
+std::string peer_arguments(const TaskOptions& options, const std::string& data, const std::filesystem::path& folder);
+
 // Ours and PyTorch's, printed side by side.
 void task_bench(const TaskOptions& options);
 

@@ -79,6 +79,11 @@ void write_batches(const TranslateData& data, const std::string& path) {
   if (!out.flush()) fail(path, "cannot be written");
 }
 
+std::string peer_arguments(const TranslateOptions& options, const TranslateData& data, const std::string& path) {
+  return fmt::format("--batches '{}' --vocabulary {} --attention-dropout {} --ffn-dropout {}", path, data.vocabulary,
+                     options.attention_dropout, options.ffn_dropout);
+}
+
 TranslateStep::TranslateStep(const TranslateOptions& options, const TranslateData& data, DType precision)
     : ctx_({.threads = options.threads, .seed = 1, .precision = precision}), model_(model_of(options, data.vocabulary)) {
   initialize(ctx_, model_);
@@ -125,12 +130,9 @@ void translate_bench(const TranslateOptions& options) {
     measure(options, data, dtype, times);
     std::vector<json> peers;
     if (peers_enabled()) {  // between two measurements of ours, so that all see the same machine
-      peers = run_peer(
-          "torch_translate.py",
-          fmt::format(
-              "--batches '{}' --threads {} --modes {} --dtypes {} --rounds {} --vocabulary {} --attention-dropout {} --ffn-dropout {}",
-              path, options.threads, options.peer_modes, name, options.rounds, data.vocabulary, options.attention_dropout,
-              options.ffn_dropout));
+      peers = run_peer("torch_translate.py",
+                       fmt::format("{} --threads {} --modes {} --dtypes {} --rounds {}", peer_arguments(options, data, path),
+                                   options.threads, options.peer_modes, name, options.rounds));
       measure(options, data, dtype, times);
     }
     std::vector<double> typical;

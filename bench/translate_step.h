@@ -26,6 +26,8 @@ struct TranslateData {
 };
 TranslateData make_data(const TranslateOptions& options);
 void write_batches(const TranslateData& data, const std::string& path);  // as bench/peers/torch_translate.py reads them
+// What that script is then called with, beside --threads, --modes, --dtypes and --rounds.
+std::string peer_arguments(const TranslateOptions& options, const TranslateData& data, const std::string& path);
 
 class TranslateStep {
  public:

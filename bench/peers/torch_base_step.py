@@ -7,6 +7,7 @@ weights, label smoothing 0.1, gradients clipped to norm 1, fused AdamW. Every va
 """
 
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -131,23 +132,22 @@ def measure(mode: str, dtype: torch.dtype, warmup: int, steps: int):
 def main():
     modes, dtypes = ("eager", "compile", "max-autotune"), {"float32": torch.float32, "bfloat16": torch.bfloat16}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, nargs="+", default=[2], help="how many; several: one after the other")
     parser.add_argument("--modes", nargs="+", choices=modes, default=["eager", "compile"])
     parser.add_argument("--dtypes", nargs="+", choices=dtypes, default=list(dtypes))
     parser.add_argument("--warmup", type=int, default=3, help="steps before the clock starts (at least 1)")
     parser.add_argument("--steps", type=int, default=15, help="timed steps; the median counts")
     options = parser.parse_args()
     keep_freed_memory()
-    torch.set_num_threads(options.threads)
-    for mode in options.modes:
-        for name in options.dtypes:
-            torch.compiler.reset()
-            times = measure(mode, dtypes[name], max(1, options.warmup), max(1, options.steps))
-            median = statistics.median(times)
-            line = {"peer": "pytorch", "version": torch.__version__, "mode": mode, "dtype": name, "threads": options.threads,
-                    "ms_per_step": round(median, 1), "best_ms": round(min(times), 1),
-                    "tokens_per_s": round(1e3 * PAIRS * 2 * LENGTH / median)}  # source and target tokens
-            print(json.dumps(line), flush=True)
+    for threads, mode, name in itertools.product(options.threads, options.modes, options.dtypes):
+        torch.set_num_threads(threads)
+        torch.compiler.reset()
+        times = measure(mode, dtypes[name], max(1, options.warmup), max(1, options.steps))
+        median = statistics.median(times)
+        line = {"peer": "pytorch", "version": torch.__version__, "mode": mode, "dtype": name, "threads": threads,
+                "ms_per_step": round(median, 1), "best_ms": round(min(times), 1),
+                "tokens_per_s": round(1e3 * PAIRS * 2 * LENGTH / median)}  # source and target tokens
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

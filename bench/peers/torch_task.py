@@ -13,6 +13,7 @@ whole, compilation included.
 """
 
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -123,7 +124,7 @@ def main():
     parser.add_argument("--batches", help="safetensors file")
     parser.add_argument("--check", action="store_true", help="print the loss and the gradient's norm of the first batch")
     parser.add_argument("--text", help="train on this text as a whole instead")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, nargs="+", default=[2], help="how many; several: one after the other")
     parser.add_argument("--modes", nargs="+", choices=modes, default=list(modes))
     parser.add_argument("--dtypes", nargs="+", choices=DTYPES, default=list(DTYPES))
     parser.add_argument("--rounds", type=int, default=3, help="passes over the batches; the median counts")
@@ -139,14 +140,14 @@ def main():
     if not options.text and not options.batches:
         parser.error("either --batches or --text is needed")
     keep_freed_memory()
-    torch.set_num_threads(options.threads)
+    torch.set_num_threads(options.threads[0])
     if options.check:
         return check(options)
-    for mode in options.modes:
-        for dtype in options.dtypes:
-            result = whole(mode, dtype, options) if options.text else measure(mode, dtype, options)
-            print(json.dumps({"peer": "pytorch", "version": torch.__version__, "mode": mode, "dtype": dtype,
-                              "threads": options.threads, **result}), flush=True)  # fmt: skip
+    for threads, mode, dtype in itertools.product(options.threads, options.modes, options.dtypes):
+        torch.set_num_threads(threads)
+        result = whole(mode, dtype, options) if options.text else measure(mode, dtype, options)
+        print(json.dumps({"peer": "pytorch", "version": torch.__version__, "mode": mode, "dtype": dtype, "threads": threads, **result}),
+              flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

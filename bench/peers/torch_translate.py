@@ -13,6 +13,7 @@ before the clock starts, and a C library told to keep freed memory.
 """
 
 import argparse
+import itertools
 import json
 import math
 import statistics
@@ -169,7 +170,7 @@ def main():
     modes, dtypes = ("eager", "compile"), {"float32": torch.float32, "bfloat16": torch.bfloat16}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", required=True, help="file of JSON lines")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, nargs="+", default=[2], help="how many; several: one after the other")
     parser.add_argument("--modes", nargs="+", choices=modes, default=list(modes))
     parser.add_argument("--dtypes", nargs="+", choices=dtypes, default=list(dtypes))
     parser.add_argument("--rounds", type=int, default=3, help="passes over the batches; the median counts")
@@ -179,17 +180,16 @@ def main():
     parser.add_argument("--ffn-dropout", type=float, default=0.1)
     options = parser.parse_args()
     keep_freed_memory()
-    torch.set_num_threads(options.threads)
     batches, tokens, padding = read_batches(options.batches)
-    for mode in options.modes:
-        for name in options.dtypes:
-            torch.compiler.reset()
-            times, first, last = measure(mode, dtypes[name], batches, options)
-            line = {"peer": "pytorch", "version": torch.__version__, "mode": mode, "dtype": name, "threads": options.threads,
-                    "batches": len(batches), "ms_per_batch": round(statistics.mean(times), 2),
-                    "tokens_per_s": round(1e3 * tokens / sum(times)), "padding": round(padding / (padding + tokens), 3),
-                    "first_loss": round(first, 3), "last_loss": round(last, 3)}
-            print(json.dumps(line), flush=True)
+    for threads, mode, name in itertools.product(options.threads, options.modes, options.dtypes):
+        torch.set_num_threads(threads)
+        torch.compiler.reset()
+        times, first, last = measure(mode, dtypes[name], batches, options)
+        line = {"peer": "pytorch", "version": torch.__version__, "mode": mode, "dtype": name, "threads": threads,
+                "batches": len(batches), "ms_per_batch": round(statistics.mean(times), 2),
+                "tokens_per_s": round(1e3 * tokens / sum(times)), "padding": round(padding / (padding + tokens), 3),
+                "first_loss": round(first, 3), "last_loss": round(last, 3)}
+        print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

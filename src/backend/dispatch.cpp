@@ -1,15 +1,16 @@
 // The one place that switches over devices.
 #include "backend/cpu/matmul_cache.h"
 #include "backend/kernels.h"
+#include "backend/profiled/profile.h"
 #include "transformer/core/fast_precision.h"
 
 namespace transformer {
 
 std::shared_ptr<Backend> make_backend(Device device) {
   switch (device.kind) {
-    case Device::Kind::cpu: return make_cpu_kernels();
-    case Device::Kind::cuda: return make_cuda_kernels(device.index);
-    case Device::Kind::guarded: return make_guarded_kernels();
+    case Device::Kind::cpu: return profiled_if_asked(make_cpu_kernels());
+    case Device::Kind::cuda: return profiled_if_asked(make_cuda_kernels(device.index));
+    case Device::Kind::guarded: return profiled_if_asked(make_guarded_kernels());
   }
   fail("Device", "unknown kind of device");
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "backend/forwarding.h"
 #include "backend/guarded/counts.h"
 #include "backend/kernels.h"
 #include "core/shared/pool.h"
@@ -80,10 +81,13 @@ class GuardedMemory {
 
 thread_local int opened_here = 0;  // by this thread: what others do gives it no access
 
+void open_memory() { GuardedMemory::instance().open(), ++opened_here; }
+void close_memory() noexcept { --opened_here, GuardedMemory::instance().close(); }
+
 class Opened {
  public:
-  Opened() { GuardedMemory::instance().open(), ++opened_here; }
-  ~Opened() { --opened_here, GuardedMemory::instance().close(); }
+  Opened() { open_memory(); }
+  ~Opened() { close_memory(); }
   Opened(const Opened&) = delete;
   Opened& operator=(const Opened&) = delete;
 };
@@ -102,8 +106,9 @@ class LaterArrival final : public Arrival {
   std::int64_t begun_ = launches;
 };
 
-class GuardedKernels final : public Kernels {
+class GuardedKernels final : public ForwardingKernels {
  public:
+  GuardedKernels() : ForwardingKernels(make_cpu_kernels()) {}
   std::byte* allocate(std::size_t bytes) override { return GuardedMemory::instance().allocate(bytes); }
   void deallocate(std::byte* data, std::size_t) noexcept override { GuardedMemory::instance().deallocate(data); }
   bool host_access() const override { return opened_here > 0 || parallel_seat() > 0; }  // a seat: a kernel's own threads
@@ -126,132 +131,18 @@ class GuardedKernels final : public Kernels {
   std::string description() const override { return "the CPU behind memory that the host cannot touch, for tests"; }
   int steps_ahead() const override { return 3; }
 
-  void fill(Context& ctx, float value, Tensor& y) override { call(&Kernels::fill, ctx, value, y); }
-  void copy(Context& ctx, const Tensor& x, Tensor& y) override { call(&Kernels::copy, ctx, x, y); }
-  void add_to(Context& ctx, const Tensor& x, Tensor& y) override { call(&Kernels::add_to, ctx, x, y); }
-  void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
-                    std::int64_t y_offset, const Shape& y_strides, bool accumulate) override {
-    call(&Kernels::strided_copy, ctx, extent, x, x_offset, x_strides, y, y_offset, y_strides, accumulate);
-  }
-  void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) override {
-    call(&Kernels::copy_rows, ctx, x, from, y, to);
-  }
-  void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y) override {
-    call(&Kernels::uniform, ctx, stream, low, high, y);
-  }
-  void normal(Context& ctx, RandomStream stream, float mean, float deviation, Tensor& y) override {
-    call(&Kernels::normal, ctx, stream, mean, deviation, y);
-  }
-  void dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y) override { call(&Kernels::dropout, ctx, x, args, y); }
-  void matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) override {
-    call(&Kernels::matmul, ctx, a, b, c, args);
-  }
-  void unary(Context& ctx, Unary kind, const Tensor& x, Tensor& y) override { call(&Kernels::unary, ctx, kind, x, y); }
-  void unary_backward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, Tensor& dx) override {
-    call(&Kernels::unary_backward, ctx, kind, x, dy, dx);
-  }
-  void activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, float factor, Tensor& dx) override {
-    call(&Kernels::activation_backward, ctx, kind, x, dy, factor, dx);
-  }
-  void gated(Context& ctx, Activation kind, const Tensor& x, Tensor& y) override { call(&Kernels::gated, ctx, kind, x, y); }
-  void gated_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, Tensor& dx) override {
-    call(&Kernels::gated_backward, ctx, kind, x, dy, dx);
-  }
-  void binary(Context& ctx, Binary kind, const Tensor& a, const Tensor& b, Tensor& y) override {
-    call(&Kernels::binary, ctx, kind, a, b, y);
-  }
-  void scale(Context& ctx, float factor, const Tensor& x, Tensor& y) override { call(&Kernels::scale, ctx, factor, x, y); }
-  void scale_by(Context& ctx, const Tensor& factor, Tensor& x) override { call(&Kernels::scale_by, ctx, factor, x); }
-  void reduce(Context& ctx, Reduction kind, const Tensor& x, Tensor& y, bool accumulate) override {
-    call(&Kernels::reduce, ctx, kind, x, y, accumulate);
-  }
-  void sum_rows(Context& ctx, const Tensor& x, Tensor& y, bool accumulate) override { call(&Kernels::sum_rows, ctx, x, y, accumulate); }
-  void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y) override { call(&Kernels::softmax, ctx, x, log, y); }
-  void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx) override {
-    call(&Kernels::softmax_backward, ctx, y, dy, log, dx);
-  }
-  void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override {
-    call(&Kernels::norm, ctx, x, args, sum, y, mean, rstd);
-  }
-  void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
-                     NormGradients& out) override {
-    call(&Kernels::norm_backward, ctx, x, args, mean, rstd, dy, out);
-  }
-  void batch_statistics(Context& ctx, const Tensor& x, Tensor& mean, Tensor& variance) override {
-    call(&Kernels::batch_statistics, ctx, x, mean, variance);
-  }
-  void batch_norm(Context& ctx, const Tensor& x, const BatchNormArgs& args, Tensor& y) override {
-    call(&Kernels::batch_norm, ctx, x, args, y);
-  }
-  void batch_norm_backward(Context& ctx, const Tensor& x, const BatchNormArgs& args, bool of_batch, const Tensor& dy, Tensor& dx,
-                           bool accumulate, Tensor& dweight, Tensor& dbias) override {
-    call(&Kernels::batch_norm_backward, ctx, x, args, of_batch, dy, dx, accumulate, dweight, dbias);
-  }
-  void embedding(Context& ctx, const Tensor& ids, const Tensor& table, float scale, Tensor& y) override {
-    call(&Kernels::embedding, ctx, ids, table, scale, y);
-  }
-  void embedding_backward(Context& ctx, const Tensor& ids, const Tensor& dy, float scale, std::int64_t padding, Tensor& dtable,
-                          bool accumulate) override {
-    call(&Kernels::embedding_backward, ctx, ids, dy, scale, padding, dtable, accumulate);
-  }
-  void rope(Context& ctx, const Tensor& x, const RopeArgs& args, Tensor& y) override { call(&Kernels::rope, ctx, x, args, y); }
-  void attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse,
-                 Tensor& weights) override {
-    call(&Kernels::attention, ctx, q, k, v, args, out, lse, weights);
-  }
-  void attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out,
-                          const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias,
-                          Tensor& drelative_bias) override {
-    call(&Kernels::attention_backward, ctx, q, k, v, args, out, lse, dout, dq, dk, dv, dbias, drelative_bias);
-  }
-  void count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,
-                     Tensor& count) override {
-    call(&Kernels::count_targets, ctx, op, targets, ignore, classes, count);
-  }
-  void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient,
-                     const Tensor& count, Tensor& losses) override {
-    call(&Kernels::cross_entropy, ctx, logits, targets, ignore, smoothing, want_gradient, count, losses);
-  }
-  void total_loss(Context& ctx, const Tensor& losses, const Tensor& count, Tensor& loss) override {
-    call(&Kernels::total_loss, ctx, losses, count, loss);
-  }
-  void patchify(Context& ctx, const Tensor& x, const PatchArgs& args, Tensor& y) override { call(&Kernels::patchify, ctx, x, args, y); }
-  void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx) override {
-    call(&Kernels::patchify_backward, ctx, dy, args, dx);
-  }
-  void begin_step(Context& ctx, Tensor& state) override { call(&Kernels::begin_step, ctx, state); }
-  void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state) override {
-    call(&Kernels::add_loss, ctx, loss, weight, state);
-  }
-  void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state) override {
-    call(&Kernels::gradient_norm, ctx, gradients, state);
-  }
-  void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) override {
-    call(&Kernels::adam, ctx, slots, args, state);
-  }
-  void blend(Context& ctx, std::span<Tensor> means, float keep, std::span<const Tensor> xs, const Tensor& state) override {
-    call(&Kernels::blend, ctx, means, keep, xs, state);
-  }
-  void undo_if_skipped(Context& ctx, std::span<const Tensor> before, std::span<Tensor> xs, const Tensor& state) override {
-    call(&Kernels::undo_if_skipped, ctx, before, xs, state);
-  }
   double sum_of_squares(Context& ctx, std::span<const Tensor> tensors) override {
     ++waits;
-    return call(&Kernels::sum_of_squares, ctx, tensors);
+    return ForwardingKernels::sum_of_squares(ctx, tensors);
   }
 
  protected:
   const char* device_name() const override { return "guarded"; }
-
- private:
-  template <class Result, class... Parameters, class... Arguments>
-  Result call(Result (Kernels::*kernel)(Context&, Parameters...), Context& ctx, Arguments&&... arguments) {
+  void before(const KernelCall&) override {
     ++launches;
-    const Opened opened;
-    return (inner_.get()->*kernel)(ctx, std::forward<Arguments>(arguments)...);
+    open_memory();
   }
-
-  std::shared_ptr<Kernels> inner_ = make_cpu_kernels();
+  void after() noexcept override { close_memory(); }
 };
 
 }  // namespace
