@@ -7,8 +7,11 @@
 #include <atomic>
 #include <cerrno>
 #include <charconv>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "transformer/core/error.h"
 
@@ -17,6 +20,8 @@ namespace transformer {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::string_view temporary_mark = ".tmp-";
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
 
@@ -50,7 +55,7 @@ fs::path with_temporary_name(const fs::path& path, auto&& make) {
   static std::atomic<unsigned> count{0};
   while (true) {
     fs::path name = path;
-    name += fmt::format(".tmp-{}-{}", getpid(), count++);
+    name += fmt::format("{}{}-{}", temporary_mark, getpid(), count++);
     if (make(name)) return name;
     if (errno != EEXIST) return {};
   }
@@ -123,6 +128,24 @@ void AtomicFile::commit() {
   if (rename(temporary_.c_str(), target_.c_str()) != 0) fail_with("rename the new file to this name");
   temporary_.clear();
   sync_folder(folder_of(target_));
+}
+
+void remove_temporary_files(const fs::path& folder) {
+  std::error_code ignored;
+  std::vector<fs::path> left;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const auto mark = name.rfind(temporary_mark);  // then a process and a count
+    if (mark == std::string::npos || !entry.is_regular_file(ignored)) continue;
+    const std::string_view numbers = std::string_view(name).substr(mark + temporary_mark.size());
+    const auto dash = numbers.find('-');
+    const auto all_digits = [](std::string_view text) {
+      return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+    };
+    if (dash != std::string_view::npos && all_digits(numbers.substr(0, dash)) && all_digits(numbers.substr(dash + 1)))
+      left.push_back(entry.path());
+  }
+  for (const fs::path& path : left) fs::remove(path, ignored);
 }
 
 void sync_folder(const fs::path& folder) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "io/shared/atomic_file.h"
 #include "train/trainer_state.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/ops/copy.h"
@@ -45,8 +46,10 @@ void Trainer::State::save() {
   });
   saved_at = step;
   if (best_step == step) save_best();  // after the checkpoint that says so: a resumed run repeats this, it cannot miss it
-  checkpoints.keep_last(std::max(config.keep_last, config.average));
+  keep_checkpoints();
 }
+
+void Trainer::State::keep_checkpoints() const { checkpoints.keep_last(std::max(config.keep_last, config.average)); }
 
 json Trainer::State::identity() const {
   json out = task.identity();
@@ -63,6 +66,7 @@ json Trainer::State::settings() const {
 }
 
 void Trainer::State::resume() {
+  for (const fs::path& at : {folder, folder / "average"}) remove_temporary_files(at);  // of a run that was killed
   const auto latest = checkpoints.latest();
   if (!latest) {
     for (const char* name :
@@ -101,6 +105,7 @@ void Trainer::State::resume() {
   }
   saved_at = step;
   if (best_step == step) save_best();
+  keep_checkpoints();  // the run may have been killed before it did
   log.emplace(folder, step);
   if (!done()) progress.note(fmt::format("going on from step {} (epoch {}, {} trained so far)", step, epoch + 1, duration(seconds_before)));
 }

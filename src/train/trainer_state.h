@@ -73,6 +73,7 @@ struct Trainer::State : Position {
   void resume();
   void save();
   void save_best();
+  void keep_checkpoints() const;
   void plan_schedule(std::int64_t batches);
   void check_task();
   void validate();

@@ -49,6 +49,31 @@ TEST(TrainerFolder, AskedToStopItSavesAfterTheUpdate) {
   EXPECT_EQ(latest_checkpoint(folder.path())->filename(), "step-00000010");
 }
 
+TEST(TrainerFolder, WhatAKilledRunLeftIsRemoved) {
+  const TemporaryFolder folder;
+  TrainConfig config = config_in(folder.path());
+  config.keep_last = 2, config.average = 2;
+  train(config);
+  const auto names = [&] {
+    std::set<std::string> out;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
+      if (!entry.path().filename().string().starts_with("events."))  // one a run
+        out.insert(fs::relative(entry, folder.path()).string());
+    return out;
+  };
+  const std::set<std::string> whole = names();
+  // Killed when the last checkpoint was written and the oldest not yet removed, or half; and while files were being written.
+  const fs::path checkpoints = folder / "checkpoints";
+  fs::copy(checkpoints / "step-00000035", checkpoints / "step-00000021", fs::copy_options::recursive);
+  fs::create_directory(checkpoints / ".incomplete-14");
+  for (const char* name : {"model.safetensors.tmp-123-0", "average/config.json.tmp-9-12"}) std::ofstream(folder / name) << "half";
+  std::ofstream(folder / "notes.tmp-old") << "somebody's";
+  train(config);
+  std::set<std::string> now = names();
+  EXPECT_EQ(now.erase("notes.tmp-old"), 1U);
+  EXPECT_EQ(now, whole);
+}
+
 TEST(TrainerFolder, ARunOfOtherDataIsRefusedByName) {
   const TemporaryFolder folder;
   TrainConfig config = config_in(folder.path());

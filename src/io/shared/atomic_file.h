@@ -30,6 +30,9 @@ class AtomicFile {
   int file_ = -1;
 };
 
+// Removes the temporary files that programs which were killed left in this folder, where no other program is writing.
+void remove_temporary_files(const std::filesystem::path& folder);
+
 // A name that was given or taken in this folder is on the disk. Error when that fails.
 void sync_folder(const std::filesystem::path& folder);
 
