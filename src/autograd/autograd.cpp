@@ -90,6 +90,8 @@ Tensor record(Context& ctx, Tensor y, const std::vector<Tensor>& inputs, Backwar
   return attach(ctx, std::move(y), std::move(nodes), std::move(backward));
 }
 
+DType GradientSlot::dtype() const { return node_->dtype; }
+
 void GradientSlot::add(Context& ctx, const Tensor& g) {
   if (!node_) return;
   if (g.shape() != node_->shape) fail("backward", "a gradient of shape {} arrived for a tensor of shape {}", g.shape(), node_->shape);
@@ -118,6 +120,13 @@ GradientSlot::Target GradientSlot::target(Context& ctx) {
     grad = own;
   }
   return {grad, true};
+}
+
+bool distinct(const Slots& slots) {
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (slots[i].needed() && slots[i] == slots[j]) return false;
+  return true;
 }
 
 void backward(Context& ctx, const Tensor& y, const Tensor& dy) {

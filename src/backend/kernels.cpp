@@ -1,4 +1,4 @@
-// Defaults: a device that lacks a kernel says so.
+// Defaults: kernels that are composed of others, and those that a device lacks, which say so.
 #include "backend/kernels.h"
 
 namespace transformer {
@@ -12,6 +12,44 @@ Unary unary_of(Activation activation) {
     case Activation::silu: return Unary::silu;
   }
   fail("activation", "there is nothing to compute for activation {}", static_cast<int>(activation));
+}
+
+void Kernels::linear(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, Tensor& y, Tensor& kept) {
+  const bool at_once = !kept.defined() || kept.same_memory(y);
+  matmul(ctx, x, weight, at_once ? y : kept,
+         {.transpose_b = true, .bias = args.bias, .activation = at_once ? args.activation : Activation::none});
+  if (!at_once) unary(ctx, unary_of(args.activation), kept, y);
+  if (args.dropout.p > 0.0F) dropout(ctx, y, args.dropout, y);
+}
+
+void Kernels::linear_backward(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, const Tensor& kept,
+                              const Tensor& dy, LinearGradients& out) {
+  const Activation activation = args.activation;
+  const float p = args.dropout.p;
+  Tensor dz = dy;  // gradient before dropout and activation
+  if (activation != Activation::none || p > 0.0F) dz = Tensor::like(ctx, dy);
+  if (activation == Activation::relu) {
+    // A value that is zero after relu and dropout was negative or dropped: no gradient either way.
+    activation_backward(ctx, activation, kept, dy, 1.0F / (1.0F - p), dz);
+  } else {
+    if (p > 0.0F) dropout(ctx, dy, args.dropout, dz);
+    if (activation != Activation::none) activation_backward(ctx, activation, kept, p > 0.0F ? dz : dy, 1.0F, dz);
+  }
+  if (out.dx.defined()) matmul(ctx, dz, weight, out.dx, {.accumulate = out.accumulate_dx});
+  if (out.dweight.defined()) matmul(ctx, dz, x, out.dweight, {.transpose_a = true, .accumulate = out.accumulate_dweight});
+  if (out.dbias.defined()) sum_rows(ctx, dz, out.dbias, out.accumulate_dbias);
+}
+
+void Kernels::add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
+                                const Tensor& dy, NormGradients& out, Tensor& dsub) {
+  norm_backward(ctx, sum, args, mean, rstd, dy, out);
+  dropout(ctx, out.dx, args.dropout, dsub);
+}
+
+Tensor Kernels::logits_room(Context& ctx, std::int64_t rows, std::int64_t classes, DType dtype) {
+  // So many stay in the cache of a processor, and are enough for a good matrix product.
+  const std::int64_t within = (std::int64_t{32} << 20) / (std::max<std::int64_t>(classes, 1) * size_of(dtype));
+  return Tensor::empty(ctx, {std::min(rows, std::max<std::int64_t>(within / 64 * 64, 64)), classes}, dtype);
 }
 
 void Kernels::fill(Context&, float, Tensor&) { unsupported("fill"); }

@@ -94,6 +94,26 @@ class Kernels : public Backend {
   // a and b of one dtype, c of that dtype or float32. Rows may be strided.
   virtual void matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args);
 
+  // --- linear: y = dropout(activation(x · weightᵀ + bias)), x [rows, in] and weight [out, in] of y's dtype ----------
+  // By default composed of the kernels of this page; a device may fold bias, activation, dropout and the bias's gradient into fewer
+  // passes.
+  struct LinearArgs {
+    Tensor bias = {};  // [out], float32 or y's dtype; may be undefined
+    Activation activation = Activation::none;
+    DropoutArgs dropout = {};
+  };
+  // kept: what backward needs of the activation. Undefined when there is none, or no backward; y itself for relu, whose output tells
+  // its gradient; else rows like y, in which the device leaves what its linear_backward reads: by default the activation's input.
+  virtual void linear(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, Tensor& y, Tensor& kept);
+  // (+)= where accumulate says so; undefined where not needed. dweight and dbias: float32, or the dtype of the parameter.
+  struct LinearGradients {
+    Tensor dx = {}, dweight = {}, dbias = {};
+    bool accumulate_dx = false, accumulate_dweight = false, accumulate_dbias = false;
+  };
+  // x is undefined where dweight is.
+  virtual void linear_backward(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, const Tensor& kept,
+                               const Tensor& dy, LinearGradients& out);
+
   // --- elementwise and reductions ---------------------------------------------------------------------
   virtual void unary(Context& ctx, Unary kind, const Tensor& x, Tensor& y);
   virtual void unary_backward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, Tensor& dx);
@@ -133,6 +153,9 @@ class Kernels : public Backend {
   };
   virtual void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                              NormGradients& out);
+  // The same, and of the sum: dsub = dropout(dx), the mask that args.dropout drew. By default two passes.
+  virtual void add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
+                                 const Tensor& dy, NormGradients& out, Tensor& dsub);
 
   // --- norm of every column over all rows: y = (x - mean)·rstd·weight + bias --------------------------------------
   // All float32 [cols]; weight and bias may be undefined.
@@ -173,6 +196,9 @@ class Kernels : public Backend {
                                   Tensor& dbias, Tensor& drelative_bias);
 
   // --- cross-entropy of a block of logits --------------------------------------------------------------------
+  // Room for the logits of `rows` rows, or of fewer when the device would rather have them in portions: [rows or fewer, classes]. The
+  // rows may be further apart than they are long. By default a multiple of 64 rows within 32 MB.
+  virtual Tensor logits_room(Context& ctx, std::int64_t rows, std::int64_t classes, DType dtype);
   // count, int64 [1]: the targets that are not `ignore`; the others must be in [0, classes) (Error names the op and the first that
   // is not).
   virtual void count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,

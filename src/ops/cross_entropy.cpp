@@ -48,12 +48,6 @@ Backward hand_over(std::vector<Tensor> gradients) {
   };
 }
 
-// As many rows of logits as stay within 32 MB, but enough for a good matrix product.
-std::int64_t chosen_chunk(std::int64_t vocab, DType dtype) {
-  const std::int64_t rows = (std::int64_t{32} << 20) / (std::max<std::int64_t>(vocab, 1) * size_of(dtype));
-  return std::max<std::int64_t>(rows / 64 * 64, 64);
-}
-
 }  // namespace
 
 Tensor cross_entropy(Context& ctx, const Tensor& logits, const Tensor& targets, const CrossEntropyOptions& options) {
@@ -102,8 +96,8 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
   }
 
   const Tensor w = in_precision(ctx, weight, x.dtype());
-  const std::int64_t chunk = std::min(n, options.chunk_rows != 0 ? options.chunk_rows : chosen_chunk(vocab, x.dtype()));
-  const Tensor room = Tensor::empty(ctx, {chunk, vocab}, x.dtype());
+  const Tensor room = kernels(ctx).logits_room(ctx, options.chunk_rows != 0 ? std::min(n, options.chunk_rows) : n, vocab, x.dtype());
+  const std::int64_t chunk = room.dim(0);
   Tensor losses = Tensor::empty(ctx, {n});
   for (std::int64_t begin = 0; begin < n; begin += chunk) {
     const std::int64_t rows = std::min(chunk, n - begin);

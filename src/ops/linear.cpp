@@ -26,49 +26,36 @@ void check_linear(Context& ctx, const Tensor& x, const Tensor& weight, const Ten
 Tensor linear(Context& ctx, const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation, float dropout) {
   check_linear(ctx, x, weight, bias);
   const DropoutArgs drop = dropout_args(ctx, "linear", dropout);
+  const Kernels::LinearArgs args{.bias = bias.detach(), .activation = activation, .dropout = drop};
   const Tensor w = in_precision(ctx, weight, x.dtype());  // [out, in]
   Tensor y = Tensor::empty(ctx, x.shape().with_back(weight.dim(0)), x.dtype());
-  Tensor flat = as_matrix(y);
-
-  // Backward needs the input of the activation; relu's output tells as much as its input.
+  Tensor flat = as_matrix(y), kept;
   const bool recorded = records(ctx, {x, weight, bias});
-  const bool fused = activation == Activation::none || activation == Activation::relu || !recorded;
-  Tensor before = fused ? flat : Tensor::like(ctx, flat);
-  kernels(ctx).matmul(ctx, as_matrix(x), w, before,
-                      {.transpose_b = true, .bias = bias.detach(), .activation = fused ? activation : Activation::none});
-  if (!fused) kernels(ctx).unary(ctx, unary_of(activation), before, flat);
-  if (drop.p > 0.0F) kernels(ctx).dropout(ctx, flat, drop, flat);
+  if (recorded && activation != Activation::none) kept = activation == Activation::relu ? flat : Tensor::like(ctx, flat);
+  kernels(ctx).linear(ctx, as_matrix(x), w, args, flat, kept);
   if (!recorded) return y;
 
   return record(ctx, y, {x, weight, bias},
                 // x makes the gradient of the weight alone: a frozen one does not need it.
-                [x = has_gradient(weight) ? as_matrix(x) : Tensor(), w, before = activation == Activation::none ? Tensor() : before,
-                 activation, drop](Context& ctx, const Tensor& dy, Slots& in) {
-    Tensor dz = as_matrix(dy);  // gradient before dropout and activation
-    if (activation == Activation::relu) {
-      // A value that is zero after relu and dropout was negative or dropped: no gradient either way.
-      Tensor d = Tensor::empty(ctx, dz.shape(), dz.dtype());
-      kernels(ctx).activation_backward(ctx, activation, before, dz, 1.0F / (1.0F - drop.p), d);
-      dz = d;
-    } else if (activation != Activation::none || drop.p > 0.0F) {
-      Tensor d = Tensor::empty(ctx, dz.shape(), dz.dtype());
-      if (drop.p > 0.0F) kernels(ctx).dropout(ctx, dz, drop, d);
-      if (activation != Activation::none) kernels(ctx).activation_backward(ctx, activation, before, drop.p > 0.0F ? d : dz, 1.0F, d);
-      dz = d;
-    }
-    if (in[0].needed()) {
+                [x = has_gradient(weight) ? as_matrix(x) : Tensor(), w, args, kept](Context& ctx, const Tensor& dy, Slots& in) {
+    Kernels::LinearGradients out;
+    const bool apart = distinct(in);  // x may be the weight
+    if (in[0].needed() && apart) {
       auto [dx, accumulate] = in[0].target(ctx);
-      Tensor flat = as_matrix(dx);
-      kernels(ctx).matmul(ctx, dz, w, flat, {.accumulate = accumulate});
+      out.dx = as_matrix(dx), out.accumulate_dx = accumulate;
+    } else if (in[0].needed()) {
+      out.dx = Tensor::like(ctx, w);
     }
     if (in[1].needed()) {
-      auto [dw, accumulate] = in[1].target(ctx);
-      kernels(ctx).matmul(ctx, dz, x, dw, {.transpose_a = true, .accumulate = accumulate});
+      auto [dweight, accumulate] = in[1].target(ctx);
+      out.dweight = dweight, out.accumulate_dweight = accumulate;
     }
     if (in[2].needed()) {
-      auto [db, accumulate] = in[2].target(ctx);
-      kernels(ctx).sum_rows(ctx, dz, db, accumulate);
+      auto [dbias, accumulate] = in[2].target(ctx);
+      out.dbias = dbias, out.accumulate_dbias = accumulate;
     }
+    kernels(ctx).linear_backward(ctx, x, w, args, kept, as_matrix(dy), out);
+    if (in[0].needed() && !apart) in[0].add(ctx, out.dx);
   });
 }
 

@@ -1,5 +1,8 @@
 #include "transformer/ops/norm.h"
 
+#include <memory>
+#include <utility>
+
 #include "ops/dropout_args.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/ops/check.h"
@@ -47,34 +50,50 @@ Statistics statistics(Context& ctx, bool recorded, const Tensor& x, NormKind kin
 }
 
 // Of y = norm(x), made from {x, weight, bias}: adds straight into the gradient of x, where the residual path has
-// often left its part already.
-Backward norm_gradient(const Tensor& x, const Kernels::NormArgs& args, const Statistics& s) {
+// often left its part already. Where x is a sum, whose gradient is whole then, dsub receives that of what was added.
+Backward norm_gradient(const Tensor& x, const Kernels::NormArgs& args, const Statistics& s, std::shared_ptr<Tensor> dsub = nullptr) {
   Kernels::NormArgs kept;
   kept.kind = args.kind;
   kept.weight = args.weight;
-  return [x = x.detach(), kept, s](Context& ctx, const Tensor& dy, Slots& in) {
+  kept.dropout = args.dropout;
+  return [x = x.detach(), kept, s, dsub = std::move(dsub)](Context& ctx, const Tensor& dy, Slots& in) {
     Kernels::NormGradients out;
     if (in[0].needed()) {
       auto [dx, accumulate] = in[0].target(ctx);
-      out.dx = dx;
-      out.accumulate_dx = accumulate;
+      out.dx = dx, out.accumulate_dx = accumulate;
     }
-    if (in[1].needed()) out.dweight = Tensor::empty(ctx, {x.cols()});
-    if (in[2].needed()) out.dbias = Tensor::empty(ctx, {x.cols()});
-    kernels(ctx).norm_backward(ctx, x, kept, s.mean, s.rstd, dy, out);
-    if (in[1].needed()) in[1].add(ctx, out.dweight);
-    if (in[2].needed()) in[2].add(ctx, out.dbias);
+    // A parameter's gradient is in memory of its own, and still to be added, where it cannot be written in place.
+    const bool apart = distinct(in);
+    const auto begin = [&](GradientSlot& slot, Tensor& gradient, bool& adds) {
+      if (!slot.needed()) return false;
+      if (!apart || slot.dtype() != DType::float32) return gradient = Tensor::empty(ctx, {x.cols()}), true;
+      const auto [target, accumulate] = slot.target(ctx);
+      gradient = target, adds = accumulate;
+      return false;
+    };
+    const bool own_dweight = begin(in[1], out.dweight, out.accumulate_dweight), own_dbias = begin(in[2], out.dbias, out.accumulate_dbias);
+    if (dsub && in[0].needed()) {
+      *dsub = Tensor::like(ctx, x);
+      kernels(ctx).add_norm_backward(ctx, x, kept, s.mean, s.rstd, dy, out, *dsub);
+    } else {
+      kernels(ctx).norm_backward(ctx, x, kept, s.mean, s.rstd, dy, out);
+    }
+    if (own_dweight) in[1].add(ctx, out.dweight);
+    if (own_dbias) in[2].add(ctx, out.dbias);
   };
 }
 
-// Of sum = x + dropout(sub), made from {x, sub}.
-Backward sum_gradient(const DropoutArgs& dropout) {
-  return [dropout](Context& ctx, const Tensor& dsum, Slots& in) {
+// Of sum = x + dropout(sub), made from {x, sub}. dsub: the gradient of sub, where the norm of the sum has made it.
+Backward sum_gradient(const DropoutArgs& dropout, std::shared_ptr<Tensor> dsub = nullptr) {
+  return [dropout, made = std::move(dsub)](Context& ctx, const Tensor& dsum, Slots& in) {
     in[0].add(ctx, dsum);
     if (!in[1].needed()) return;
     if (dropout.p == 0.0F) return in[1].add(ctx, dsum);
-    Tensor dsub = Tensor::like(ctx, dsum);
-    kernels(ctx).dropout(ctx, dsum, dropout, dsub);  // the same mask, drawn again
+    Tensor dsub = made ? std::move(*made) : Tensor();
+    if (!dsub.defined()) {
+      dsub = Tensor::like(ctx, dsum);
+      kernels(ctx).dropout(ctx, dsum, dropout, dsub);  // the same mask, drawn again
+    }
     in[1].add(ctx, dsub);
   };
 }
@@ -104,8 +123,11 @@ AddNorm add_norm(Context& ctx, const Tensor& x, const Tensor& sub, const NormOpt
   Statistics s = statistics(ctx, records(ctx, {x, sub, options.weight, options.bias}), x, args.kind);
   Tensor sum = Tensor::like(ctx, x), y = Tensor::like(ctx, x);
   kernels(ctx).norm(ctx, x, args, sum, y, s.mean, s.rstd);
-  sum = record(ctx, sum, {x, sub}, sum_gradient(args.dropout));
-  return {sum, record(ctx, y, {sum, options.weight, options.bias}, norm_gradient(sum, args, s))};
+  // Whatever else reads the sum is recorded later: the gradient of the norm is the last to be added to that of the sum, and so the
+  // same pass makes that of sub.
+  const auto dsub = args.dropout.p > 0.0F && has_gradient(sub) ? std::make_shared<Tensor>() : nullptr;
+  sum = record(ctx, sum, {x, sub}, sum_gradient(args.dropout, dsub));
+  return {sum, record(ctx, y, {sum, options.weight, options.bias}, norm_gradient(sum, args, s, dsub))};
 }
 
 Tensor add_dropout(Context& ctx, const Tensor& x, const Tensor& sub, float dropout) {

@@ -94,6 +94,14 @@ TEST(Linear, TakesAnyNumberOfLeadingDimensionsAndNoBias) {
       [](const auto& t) { return plain_linear(t, Activation::none); });
 }
 
+TEST(Linear, TheInputMayBeTheWeight) {
+  check_op(
+      {.name = "x · xᵀ", .inputs = {{.shape = {6, 5}}}}, [](Context& ctx, const Tensors& t) { return linear(ctx, t[0], t[0]); },
+      [](const auto& t) {
+    return plain_linear(std::vector{t[0], t[0]}, Activation::none);
+      });
+}
+
 TEST(Linear, EmptyBatchGivesZeroGradients) {
   Context ctx;
   Tensor x = Tensor::empty(ctx, {0, 4}), w = Tensor::full(ctx, {3, 4}, 1.0F), b = Tensor::full(ctx, {3}, 1.0F);

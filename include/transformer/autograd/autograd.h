@@ -19,6 +19,8 @@ class GradientSlot {
  public:
   explicit GradientSlot(Node* node) : node_(node) {}
   bool needed() const { return node_ != nullptr; }
+  bool operator==(const GradientSlot&) const = default;
+  DType dtype() const;  // of the input
 
   // Adds g to the input's gradient; g may be shared with others, it is not written to. The dtype may differ.
   void add(Context& ctx, const Tensor& g);
@@ -36,6 +38,8 @@ class GradientSlot {
 };
 
 using Slots = std::vector<GradientSlot>;
+// Is no input given twice? Only then may a kernel write to several targets at once.
+bool distinct(const Slots& slots);
 // dy is contiguous and has the shape and dtype of y.
 using Backward = std::function<void(Context& ctx, const Tensor& dy, Slots& in)>;
 

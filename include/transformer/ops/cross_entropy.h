@@ -12,7 +12,7 @@ struct CrossEntropyOptions {
   float label_smoothing = 0.0F;                   // ε in [0, 1]
   std::int64_t ignore = -100;                     // targets of this value count for nothing
   enum Reduction { mean, sum } reduction = mean;  // mean: over the targets that are not ignored; 0 when there are none
-  std::int64_t chunk_rows = 0;                    // linear_cross_entropy: rows of logits at a time, 0: chosen
+  std::int64_t chunk_rows = 0;                    // linear_cross_entropy: rows of logits at a time, at most; 0: the device chooses
   std::int64_t fixed_row = -1;                    // linear_cross_entropy: a row of weight that gets no gradient
 };
 

@@ -184,14 +184,18 @@ void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& ar
     });
   });
 
-  auto add_blocks = [&](Tensor& to, bool accumulate, const float* part) HWY_ATTR {
+  auto add_row = [cols](const float* from, float* to) HWY_ATTR {
+    ForVectors(cols, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
+      StoreSome(whole, hn::Add(LoadSome(whole, to + i, m), LoadSome(whole, from + i, m)), to + i, m);
+    });
+  };
+  // What is there already is added last: the bits are those of sums in a tensor of their own.
+  auto add_blocks = [&](Tensor& to, bool accumulate, float* part) {
     if (!to.defined()) return;
-    float* HWY_RESTRICT total = to.mutable_data<float>();
+    float* total = to.mutable_data<float>();
     if (!accumulate) std::fill_n(total, cols, 0.0F);
-    for (std::int64_t block = 0; block < blocks; ++block, part += 2 * cols)
-      ForVectors(cols, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
-        StoreSome(whole, hn::Add(LoadSome(whole, total + i, m), LoadSome(whole, part + i, m)), total + i, m);
-      });
+    for (std::int64_t block = 1; block < blocks; ++block) add_row(part + block * 2 * cols, part);
+    if (blocks > 0) add_row(part, total);
   };
   add_blocks(out.dweight, out.accumulate_dweight, sums);
   add_blocks(out.dbias, out.accumulate_dbias, sums + (want_sums ? cols : 0));
