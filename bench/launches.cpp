@@ -77,11 +77,11 @@ GuardedCounts step_counts(const json& config) {
     before = guarded_counts();
     ctx.random().begin_step(static_cast<std::uint32_t>(step));
     ctx.set_training(true);
-    adam.begin(ctx);
+    adam.begin(ctx, 1e-3F);
     const Tensor loss = model->run(ctx, inputs, {.logits = images}).at("loss");
     adam.add_loss(ctx, loss, 1.0);
     backward(ctx, loss);
-    adam.update(ctx, 1e-3F, 1.0F);
+    adam.update(ctx, 1.0F);
     adam.zero_gradients();
   }
   const GuardedCounts after = guarded_counts();

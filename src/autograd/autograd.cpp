@@ -27,6 +27,11 @@ std::mutex& mutex_of(const Node& leaf) {
   return mutexes[std::hash<const Node*>()(&leaf) / alignof(std::max_align_t) % mutexes.size()];
 }
 
+// Memory for the gradient of a node that has none: its home, unless somebody still has what lies there.
+Tensor new_gradient(Context& ctx, const Node& node) {
+  return node.home.defined() && node.home.storage().use_count() == 1 ? node.home : Tensor::empty(ctx, node.shape, node.dtype);
+}
+
 Tensor attach(Context& ctx, Tensor y, std::vector<std::shared_ptr<Node>> inputs, Backward backward) {
   if (!ctx.recording() || std::none_of(inputs.begin(), inputs.end(), [](const auto& n) { return n != nullptr; })) return y;
   auto node = std::make_shared<Node>();
@@ -74,6 +79,10 @@ void clear_gradient(Tensor& t) {
   if (t.node()) t.node()->grad = Tensor();
 }
 
+Tensor gradient_room(Context& ctx, const Tensor& t) {
+  return t.node() && t.dtype() == DType::float32 ? new_gradient(ctx, *t.node()) : Tensor::empty(ctx, t.shape());
+}
+
 bool records(Context& ctx, std::initializer_list<std::reference_wrapper<const Tensor>> inputs) {
   return ctx.recording() && std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return has_gradient(t); });
 }
@@ -96,10 +105,11 @@ void GradientSlot::add(Context& ctx, const Tensor& g) {
   if (!node_) return;
   if (g.shape() != node_->shape) fail("backward", "a gradient of shape {} arrived for a tensor of shape {}", g.shape(), node_->shape);
   Tensor& grad = node_->grad;
-  if (!grad.defined() && g.dtype() == node_->dtype) {
+  const bool at_home = !node_->home.defined() || g.storage() == node_->home.storage();
+  if (!grad.defined() && g.dtype() == node_->dtype && at_home) {
     grad = g.detach();
   } else if (!grad.defined()) {
-    grad = Tensor::empty(ctx, node_->shape, node_->dtype);
+    grad = new_gradient(ctx, *node_);
     kernels(ctx).copy(ctx, g, grad);
   } else {
     Target to = target(ctx);
@@ -110,11 +120,12 @@ void GradientSlot::add(Context& ctx, const Tensor& g) {
 GradientSlot::Target GradientSlot::target(Context& ctx) {
   Tensor& grad = node_->grad;
   if (!grad.defined()) {
-    grad = Tensor::empty(ctx, node_->shape, node_->dtype);
+    grad = new_gradient(ctx, *node_);
     return {grad, false};
   }
   // Someone else still reads this memory (add passes the same gradient to both sides): leave theirs alone.
-  if (grad.storage().use_count() > 1 || !grad.is_contiguous()) {
+  const long holders = grad.storage() == node_->home.storage() ? 2 : 1;
+  if (grad.storage().use_count() > holders || !grad.is_contiguous()) {
     Tensor own = Tensor::empty(ctx, node_->shape, node_->dtype);
     kernels(ctx).copy(ctx, grad, own);
     grad = own;
@@ -174,11 +185,14 @@ Tensor in_precision(Context& ctx, const Tensor& w, DType dtype) {
   Node* leaf = w.node().get();
   if (!leaf || leaf->order != 0) return convert();
   const std::lock_guard lock(mutex_of(*leaf));
-  if (!leaf->low_precision.defined() || leaf->low_precision.dtype() != dtype || leaf->low_precision_version != w.storage()->version) {
-    leaf->low_precision = convert();
+  Tensor& kept = leaf->low_precision;
+  const bool fits = kept.defined() && kept.dtype() == dtype;
+  if (!fits || leaf->low_precision_version != w.storage()->version) {
+    if (fits && kept.storage().use_count() == 1) kernels(ctx).copy(ctx, w, kept);  // nobody has the old one: it is renewed in place
+    else kept = convert();
     leaf->low_precision_version = w.storage()->version;
   }
-  return leaf->low_precision;
+  return kept;
 }
 
 }  // namespace transformer

@@ -119,7 +119,6 @@ class ForwardingKernels : public Kernels {
   void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx) override {
     call("patchify_backward", &Kernels::patchify_backward, ctx, dy, args, dx);
   }
-  void begin_step(Context& ctx, Tensor& state) override { call("begin_step", &Kernels::begin_step, ctx, state); }
   void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state) override {
     call("add_loss", &Kernels::add_loss, ctx, loss, weight, state);
   }

@@ -1,6 +1,8 @@
 // Defaults: kernels that are composed of others, and those that a device lacks, which say so.
 #include "backend/kernels.h"
 
+#include <cstddef>
+
 namespace transformer {
 
 Unary unary_of(Activation activation) {
@@ -50,6 +52,10 @@ Tensor Kernels::logits_room(Context& ctx, std::int64_t rows, std::int64_t classe
   // So many stay in the cache of a processor, and are enough for a good matrix product.
   const std::int64_t within = (std::int64_t{32} << 20) / (std::max<std::int64_t>(classes, 1) * size_of(dtype));
   return Tensor::empty(ctx, {std::min(rows, std::max<std::int64_t>(within / 64 * 64, 64)), classes}, dtype);
+}
+
+void Kernels::begin_step(Context&, const StepState& begun, Tensor& state) {
+  state.storage()->backend->to_device(&begun, state.mutable_raw(), offsetof(StepState, updates));
 }
 
 void Kernels::fill(Context&, float, Tensor&) { unsupported("fill"); }
@@ -109,7 +115,6 @@ void Kernels::cross_entropy(Context&, Tensor&, const Tensor&, std::int64_t, floa
 void Kernels::total_loss(Context&, const Tensor&, const Tensor&, Tensor&) { unsupported("total_loss"); }
 void Kernels::patchify(Context&, const Tensor&, const PatchArgs&, Tensor&) { unsupported("patchify"); }
 void Kernels::patchify_backward(Context&, const Tensor&, const PatchArgs&, Tensor&) { unsupported("patchify_backward"); }
-void Kernels::begin_step(Context&, Tensor&) { unsupported("begin_step"); }
 void Kernels::add_loss(Context&, const Tensor&, double, Tensor&) { unsupported("add_loss"); }
 void Kernels::gradient_norm(Context&, std::span<const Tensor>, Tensor&) { unsupported("gradient_norm"); }
 void Kernels::adam(Context&, std::span<AdamSlot>, const AdamArgs&, Tensor&) { unsupported("adam"); }

@@ -52,7 +52,8 @@ struct AttentionArgs {
   std::int64_t dropout_row() const { return (keys.longest() + 63) / 64 * 64; }
 };
 
-// Everything one fused optimizer step needs about one parameter. All float32 and contiguous but low_precision.
+// Everything one fused optimizer step needs about parameters that lie one after the other (train/arena.h), or one alone. All float32
+// and contiguous but low_precision.
 struct AdamSlot {
   Tensor weight, gradient, m, v;
   Tensor low_precision;  // bfloat16 copy to refresh, may be undefined
@@ -60,7 +61,7 @@ struct AdamSlot {
 };
 
 struct AdamArgs {
-  float lr, beta1, beta2, eps;
+  float beta1, beta2, eps;
   float max_norm;  // of all gradients together: larger ones are scaled to it; 0: none is
   bool decoupled;  // AdamW (decay the weight) or Adam with L2 (decay the gradient)
 };
@@ -218,11 +219,11 @@ class Kernels : public Backend {
   virtual void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx);  // overwrites dx
 
   // --- optimizer ---------------------------------------------------------------------------------------------
-  // `state`: uint8 [sizeof(StepState)].
-  virtual void begin_step(Context& ctx, Tensor& state);                                        // loss and norm 0, finite
+  // `state`: uint8 [sizeof(StepState)]. It takes over `begun`, all but its updates.
+  virtual void begin_step(Context& ctx, const StepState& begun, Tensor& state);
   virtual void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state);       // loss: float32 [1]
   virtual void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state);  // float32 tensors
-  // Nothing if loss or norm is not finite; else counts the update, clips and steps.
+  // Nothing if loss or norm is not finite; else counts the update, clips and steps by the state's learning rate.
   virtual void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state);
   // Of an update that was not skipped: mean ← keep·mean + (1-keep)·x. Of one that was: x ← before. float32, one for one.
   virtual void blend(Context& ctx, std::span<Tensor> means, float keep, std::span<const Tensor> xs, const Tensor& state);

@@ -75,8 +75,15 @@ Tensor Sequences::on(Context& ctx) const {
     std::stable_sort(order, order + static_cast<std::ptrdiff_t>(n), [&](std::int32_t a, std::int32_t b) {
       return d.lengths[static_cast<std::size_t>(a)] > d.lengths[static_cast<std::size_t>(b)];
     });
+    for (std::size_t s = 0; d.packed && s < n; ++s)
+      for (std::int64_t i = 0; i < d.lengths[s]; ++i) block.push_back(static_cast<std::int32_t>(i));
     return Tensor::from<std::int32_t>(ctx, {static_cast<std::int64_t>(block.size())}, block);
   });
+}
+
+Tensor Sequences::positions(Context& ctx) const {
+  if (!packed()) fail("Sequences", "the positions of tokens are asked for, but they are not one after the other");
+  return on(ctx).row_block(3 * count(), total());
 }
 
 }  // namespace transformer

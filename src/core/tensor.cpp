@@ -25,13 +25,17 @@ Tensor Tensor::empty(Context& ctx, const Shape& shape, DType dtype) {
   return t;
 }
 
-Tensor Tensor::wrap(std::shared_ptr<std::byte> owner, const Shape& shape, DType dtype, Device device) {
+Tensor Tensor::of(std::shared_ptr<Storage> storage, DType dtype) {
   Tensor t;
-  t.storage_ = std::make_shared<Storage>(Storage{std::move(owner), shape.numel() * size_of(dtype), device});
-  t.shape_ = shape;
-  t.row_stride_ = shape.back();
+  t.shape_ = {storage->bytes / size_of(dtype)};
+  t.row_stride_ = t.shape_.back();
   t.dtype_ = dtype;
+  t.storage_ = std::move(storage);
   return t;
+}
+
+Tensor Tensor::wrap(std::shared_ptr<std::byte> owner, const Shape& shape, DType dtype, Device device) {
+  return of(std::make_shared<Storage>(Storage{std::move(owner), shape.numel() * size_of(dtype), device}), dtype).view(shape);
 }
 
 void Tensor::fill_from(const void* values, std::size_t bytes) {

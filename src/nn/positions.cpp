@@ -21,6 +21,7 @@ std::int64_t start_of(std::span<const std::int64_t> starts, std::int64_t s) {
 Tensor position_ids(Context& ctx, const Sequences& sequences, std::span<const std::int64_t> starts, std::int64_t offset) {
   if (!starts.empty() && static_cast<std::int64_t>(starts.size()) != sequences.count())
     fail("positions", "{} starts given for {} sequences: expected one for each, or none", starts.size(), sequences.count());
+  if (starts.empty() && offset == 0 && sequences.packed()) return sequences.positions(ctx);
   std::vector<std::int32_t> ids;
   ids.reserve(static_cast<std::size_t>(sequences.total()));
   for (std::int64_t s = 0; s < sequences.count(); ++s)

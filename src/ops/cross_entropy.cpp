@@ -87,8 +87,8 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
   const bool recorded = records(ctx, {x, weight, bias});
   Tensor dx, dweight, dbias;
   if (recorded && has_gradient(x)) dx = Tensor::like(ctx, x);
-  if (recorded && has_gradient(weight)) dweight = Tensor::empty(ctx, weight.shape());
-  if (recorded && has_gradient(bias)) dbias = Tensor::empty(ctx, bias.shape());
+  if (recorded && has_gradient(weight)) dweight = gradient_room(ctx, weight);
+  if (recorded && has_gradient(bias)) dbias = gradient_room(ctx, bias);
   if (n == 0) {
     for (Tensor* g : {&dx, &dweight, &dbias})
       if (g->defined()) kernels(ctx).fill(ctx, 0.0F, *g);

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "backend/kernels.h"
+#include "train/arena.h"
+#include "transformer/ops/copy.h"
 
 namespace transformer {
 namespace {
@@ -58,50 +60,81 @@ Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& o
     if (t.device() != ctx.device()) fail("Adam", "{} is on {}, the context on {}", called(p, i), t.device(), ctx.device());
     if (!has_gradient(t) || t.node()->order != 0) fail("Adam", "{} is not a leaf: call require_grad on it", called(p, i));
     if (!seen.insert(t.node().get()).second) continue;
-    state_.push_back({std::move(p), Tensor::zeros(ctx, t.shape()), Tensor::zeros(ctx, t.shape())});
+    state_.push_back({std::move(p), {}, {}});
   }
+  for (const bool decays : {true, false})
+    for (std::size_t i = 0; i < state_.size(); ++i)
+      if (state_[i].parameter.decay == decays) order_.push_back(i);
+  std::vector<Tensor> leaves;
+  for (std::size_t i : order_) leaves.push_back(state_[i].parameter.tensor);
+  arena_ = std::make_unique<Arena>(ctx, std::move(leaves));
+  m_ = arena_->block(ctx);
+  v_ = arena_->block(ctx);
+  for (std::size_t i = 0; i < order_.size(); ++i) state_[order_[i]].m = arena_->part(m_, i), state_[order_[i]].v = arena_->part(v_, i);
+  keep_low_precision(ctx);
 }
 
+Adam::~Adam() = default;
+
 double Adam::step(Context& ctx, float lr, float max_norm) {
-  begin(ctx);
-  update(ctx, lr, max_norm);
+  begin(ctx, lr);
+  update(ctx, max_norm);
   return read_state(step_).norm;
 }
 
-void Adam::begin(Context& ctx) { kernels(ctx).begin_step(ctx, step_); }
+void Adam::begin(Context& ctx, float lr) { kernels(ctx).begin_step(ctx, {.lr = lr, .random_step = ctx.random().step()}, step_); }
 
 void Adam::add_loss(Context& ctx, const Tensor& loss, double weight) { kernels(ctx).add_loss(ctx, loss.detach(), weight, step_); }
 
-void Adam::update(Context& ctx, float lr, float max_norm) {
+// The copies in the block are those that in_precision gives, and up to date.
+void Adam::keep_low_precision(Context& ctx) {
+  const bool made = low_precision_.defined();
+  if (!made && ctx.precision() != DType::bfloat16) return;
+  if (!made) {
+    low_precision_ = arena_->block(ctx, DType::bfloat16);
+    kernels(ctx).copy(ctx, arena_->weights(), low_precision_);
+  }
+  for (std::size_t i = 0; i < order_.size(); ++i) {
+    const Tensor& leaf = arena_->leaves()[i];
+    Node& node = *leaf.node();
+    Tensor copy = arena_->part(low_precision_, i);
+    const bool here = node.low_precision.raw() == copy.raw();
+    if (here && node.low_precision_version == leaf.storage()->version) continue;
+    if (made) kernels(ctx).copy(ctx, leaf.detach(), copy);
+    if (!here) node.low_precision = copy;
+    node.low_precision_version = leaf.storage()->version;
+  }
+}
+
+void Adam::update(Context& ctx, float max_norm) {
   if (!(max_norm >= 0.0F)) fail("Adam", "max_norm is {}: expected 0 (no clipping) or more", max_norm);
   const NoGradients no_gradients(ctx);
+  arena_->settle(ctx);
+  keep_low_precision(ctx);
+  // Neighbours that have gradients and decay alike are one slot: mostly there are two.
   std::vector<AdamSlot> slots;
   std::vector<Tensor> gradients;
-  std::vector<const State*> renewed;  // their bfloat16 copies
-  for (const State& s : state_) {
-    const Tensor& w = s.parameter.tensor;
-    Node& node = *w.node();
-    if (!node.grad.defined()) continue;
-    if (!node.grad.is_contiguous()) GradientSlot(&node).target(ctx);  // makes it so
-    gradients.push_back(node.grad);
-    AdamSlot& slot = slots.emplace_back(AdamSlot{w.detach(), node.grad, s.m, s.v, {}, s.parameter.decay ? options_.weight_decay : 0.0F});
-    if (node.low_precision.defined() && node.low_precision.dtype() == DType::bfloat16) {
-      slot.low_precision = node.low_precision;
-      renewed.push_back(&s);
-    }
+  const std::vector<Tensor>& leaves = arena_->leaves();
+  const auto decays = [&](std::size_t i) { return state_[order_[i]].parameter.decay; };
+  for (std::size_t first = 0, last = 0; first < leaves.size(); first = last + 1) {
+    last = first;
+    if (!gradient(leaves[first]).defined()) continue;
+    while (last + 1 < leaves.size() && arena_->follow(last) && gradient(leaves[last + 1]).defined() && decays(last + 1) == decays(first))
+      ++last;
+    const auto range = [&](const Tensor& block) { return block.defined() ? arena_->range(block, first, last) : Tensor(); };
+    gradients.push_back(range(arena_->gradients()));
+    slots.push_back({range(arena_->weights()), gradients.back(), range(m_), range(v_), range(low_precision_),
+                     decays(first) ? options_.weight_decay : 0.0F});
   }
   if (slots.empty()) return;
   kernels(ctx).gradient_norm(ctx, gradients, step_);
-  kernels(ctx).adam(ctx, slots,
-                    {.lr = lr,
-                     .beta1 = options_.beta1,
-                     .beta2 = options_.beta2,
-                     .eps = options_.eps,
-                     .max_norm = max_norm,
-                     .decoupled = options_.decoupled},
-                    step_);
-  // Only now, when all writes are done: parameters may be parts of one storage.
-  for (const State* s : renewed) s->parameter.tensor.node()->low_precision_version = s->parameter.tensor.storage()->version;
+  kernels(ctx).adam(
+      ctx, slots,
+      {.beta1 = options_.beta1, .beta2 = options_.beta2, .eps = options_.eps, .max_norm = max_norm, .decoupled = options_.decoupled},
+      step_);
+  for (const Tensor& leaf : leaves) ++leaf.storage()->version;  // written through the block
+  if (!low_precision_.defined()) return;
+  for (const Tensor& leaf : leaves) leaf.node()->low_precision_version = leaf.storage()->version;
 }
 
 std::unique_ptr<Arrival> Adam::result(Context& ctx, StepState& to) const {
@@ -120,8 +153,8 @@ void Adam::set_state(Context& ctx, std::size_t index, const Tensor& m, const Ten
   for (const Tensor* t : {&m, &v})
     if (!t->defined() || t->shape() != s.m.shape() || !is_float(t->dtype()))
       fail("Adam", "the state given for {} is {} {}: expected {} float32", called(s.parameter, index), t->shape(), t->dtype(), s.m.shape());
-  kernels(ctx).copy(ctx, m, s.m);
-  kernels(ctx).copy(ctx, v, s.v);
+  copy_into(ctx, m, s.m);
+  copy_into(ctx, v, s.v);
 }
 
 void Adam::set_steps(std::int64_t steps) {

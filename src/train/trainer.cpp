@@ -40,18 +40,18 @@ void Trainer::State::update(std::vector<Batch>& batches) {
   done->step = step, done->epoch = epoch + 1, done->lr = schedule(step);
   const Weights statistics_before = copy_of(ctx, statistics);
   for (const Batch& b : batches) done->targets += static_cast<double>(b.targets), done->tokens += b.tokens;
-  adam.begin(ctx);
+  adam.begin(ctx, done->lr);
   for (const Batch& b : batches) {
     const auto share = static_cast<float>(static_cast<double>(b.targets) / done->targets);
     const Tensor loss = task.loss(ctx, b);
     adam.add_loss(ctx, loss, static_cast<double>(b.targets));
     backward(ctx, loss, batches.size() == 1 ? Tensor() : Tensor::full(ctx, loss.shape(), share));
   }
-  adam.update(ctx, done->lr, config.clip_norm);
+  adam.update(ctx, config.clip_norm);
   adam.zero_gradients();
   std::vector<Tensor> now = tensors_of(statistics);
-  kernels(ctx).undo_if_skipped(ctx, statistics_before, now, adam.step_state());
-  if (!ema.empty()) kernels(ctx).blend(ctx, ema, config.ema_decay, tensors_of(averaged), adam.step_state());
+  if (!now.empty()) kernels(ctx).undo_if_skipped(ctx, statistics_before, now, adam.step_state());
+  if (!ema.empty()) kernels(ctx).blend(ctx, ema.blocks, config.ema_decay, ema.of, adam.step_state());
   done->arrival = adam.result(ctx, done->result);
   launched.push_back(std::move(done));
 }
@@ -145,7 +145,7 @@ Metrics Trainer::State::measure() {
   const NoGradients no_gradients(ctx);
   if (ema.empty()) return task.validate(ctx);
   Metrics out;
-  with_weights(ctx, averaged, ema, [&] { out = task.validate(ctx); });
+  with_weights(ctx, averaged, ema.weights, [&] { out = task.validate(ctx); });
   return out;
 }
 

@@ -21,7 +21,7 @@ std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
 
 void Trainer::State::save_best() {
   if (ema.empty()) task.save(folder);
-  else with_weights(ctx, averaged, ema, [&] { task.save(folder); });
+  else with_weights(ctx, averaged, ema.weights, [&] { task.save(folder); });
 }
 
 SavedRun Trainer::State::saved_run() const {
@@ -40,7 +40,7 @@ void Trainer::State::save() {
       tensors.emplace_back("m." + state.parameter.name, state.m);
       tensors.emplace_back("v." + state.parameter.name, state.v);
     }
-    for (std::size_t i = 0; i < ema.size(); ++i) tensors.emplace_back("ema." + averaged[i].name, ema[i]);
+    for (std::size_t i = 0; i < ema.weights.size(); ++i) tensors.emplace_back("ema." + averaged[i].name, ema.weights[i]);
     save_safetensors(at / "optimizer.safetensors", tensors);
     write_run(at / "trainer.json", saved_run());
   });
@@ -74,7 +74,7 @@ void Trainer::State::resume() {
       if (fs::exists(folder / name))
         fail(folder.string(),
              "this folder holds a model ({}) but no state of training to go on from; choose another folder, so that it is not lost", name);
-    if (config.ema_decay > 0.0F) ema = copy_of(ctx, averaged);
+    if (config.ema_decay > 0.0F) ema = Average(ctx, averaged, adam.arena());
     log.emplace(folder);
     return;
   }
@@ -93,9 +93,10 @@ void Trainer::State::resume() {
     }
     adam.set_steps(saved.position.adam_steps);
     if (config.ema_decay > 0.0F) {
-      ema = copy_of(ctx, averaged);
+      ema = Average(ctx, averaged, adam.arena());
       for (std::size_t i = 0; i < averaged.size(); ++i)
-        if (const std::string name = "ema." + averaged[i].name; optimizer.contains(name)) copy_into(ctx, optimizer.tensor(name), ema[i]);
+        if (const std::string name = "ema." + averaged[i].name; optimizer.contains(name))
+          copy_into(ctx, optimizer.tensor(name), ema.weights[i]);
     }
     static_cast<Position&>(*this) = saved.position;
     if (!is_sound(best)) best.clear(), best_step = 0;

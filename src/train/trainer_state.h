@@ -35,7 +35,7 @@ struct Trainer::State : Position {
   std::vector<NamedParameter> statistics, averaged;  // the task's; all that averages are of: parameters and statistics
   Adam adam;
   Schedule schedule;
-  Weights ema;  // empty: none
+  Average ema;  // empty: none
   std::optional<MetricsLog> log;
   Progress progress;
 

@@ -18,6 +18,20 @@ Weights copy_of(Context& ctx, const std::vector<NamedParameter>& parameters) {
   return out;
 }
 
+Average::Average(Context& ctx, const std::vector<NamedParameter>& parameters, const Arena& arena)
+    : of{arena.weights()}, blocks{arena.block(ctx)} {
+  copy_into(ctx, of.front(), blocks.front());
+  for (const NamedParameter& p : parameters) {
+    const Tensor weight = p.parameter->tensor.detach();
+    if (const std::size_t* place = arena.find(p.parameter->tensor)) {
+      weights.push_back(arena.part(blocks.front(), *place));
+      continue;
+    }
+    copy_into(ctx, weight, weights.emplace_back(Tensor::like(ctx, weight)));
+    of.push_back(weight), blocks.push_back(weights.back());
+  }
+}
+
 void assign(Context& ctx, const std::vector<NamedParameter>& parameters, const Weights& values) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Tensor weight = parameters[i].parameter->tensor.detach();

@@ -1,5 +1,6 @@
 #include "transformer/core/sequences.h"
 
+#include "backend/guarded/counts.h"
 #include "support/op_check.h"
 #include "transformer/ops/attention.h"
 #include "transformer/ops/copy.h"
@@ -59,6 +60,24 @@ TEST(Sequences, AttentionOverKeysWithGaps) {
     options.keys = Sequences::scattered(from, lengths, 200);
     EXPECT_EQ(cross_attention(ctx, q, kv, options).to_vector<float>(), want.to_vector<float>()) << queries;
   }
+}
+
+TEST(Sequences, OnTheDeviceTheyAreCopiedOnce) {
+  Context ctx({.device = Device::guarded()});
+  using Ints = std::vector<std::int32_t>;
+  const Sequences packed(std::vector<std::int64_t>{2, 0, 3, 2}), copy = packed;
+  const std::int64_t before = guarded_counts().uploads;
+  const Tensor on = packed.on(ctx);  // begins, lengths, the longest first, positions
+  EXPECT_EQ(on.to_vector<std::int32_t>(), (Ints{0, 2, 2, 5, 2, 0, 3, 2, 2, 0, 3, 1, 0, 1, 0, 1, 2, 0, 1}));
+  EXPECT_EQ(packed.positions(ctx).to_vector<std::int32_t>(), (Ints{0, 1, 0, 1, 2, 0, 1}));
+  EXPECT_TRUE(copy.on(ctx).same_memory(on));
+  EXPECT_EQ(guarded_counts().uploads, before + 1);
+
+  const Sequences scattered = Sequences::scattered({7, 3, 3}, {1, 2}, 9);
+  EXPECT_EQ(scattered.on(ctx).to_vector<std::int32_t>(), (Ints{0, 1, 1, 2, 1, 0, 7, 3, 3}));
+  expect_error([&] { scattered.positions(ctx); }, {"Sequences", "positions"});
+  EXPECT_EQ(Sequences::with_gaps({4}, {2}, 9).on(ctx).to_vector<std::int32_t>(), (Ints{4, 2, 0}));
+  EXPECT_EQ(Sequences().positions(ctx).numel(), 0);
 }
 
 TEST(Sequences, WhatGapsDoNotAllow) {

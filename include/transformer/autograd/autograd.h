@@ -50,6 +50,7 @@ struct Node {
   std::vector<std::shared_ptr<Node>> inputs;  // null where an input has no gradient
   Backward backward;                          // empty for leaves
   Tensor grad;                                // what has arrived so far
+  Tensor home;                                // leaves in training: where it is to lie, see train/arena.h
   Tensor low_precision;                       // leaves: the weight in the compute dtype, see in_precision
   std::uint64_t low_precision_version = 0;    // storage version the copy was made from
   ~Node();
@@ -60,6 +61,8 @@ Tensor& require_grad(Tensor& t);
 bool has_gradient(const Tensor& t);       // is t on the tape?
 const Tensor& gradient(const Tensor& t);  // undefined until backward has reached it
 void clear_gradient(Tensor& t);
+// Room, float32, for a gradient of t that is computed before backward runs: where it is to lie, when that is free.
+Tensor gradient_room(Context& ctx, const Tensor& t);
 
 // Puts y on the tape as made from `inputs`, unless no input has a gradient or recording is off. Capture y
 // and inputs in the closure by value; a captured y must be captured before this call (it then has no node,

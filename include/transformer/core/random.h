@@ -30,6 +30,7 @@ class Random {
   void begin_step(std::uint32_t step) { step_ = step, op_ = 0; }
   RandomStream next() { return {seed_, step_, op_++}; }
   std::uint64_t seed() const { return seed_; }
+  std::uint32_t step() const { return step_; }
 
  private:
   std::uint64_t seed_;

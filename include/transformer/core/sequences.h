@@ -31,8 +31,10 @@ class Sequences {
   bool packed() const { return data_->packed; }                       // one after the other, without gaps
   std::span<const std::int64_t> rows() const { return data_->rows; }  // scattered: of token begin(i) + j; else empty
   // For kernels, in the context's memory: int32 begins [count], lengths [count], the sequences from the longest to the shortest [count],
-  // then the rows. Copied there at first use and shared by all copies of these sequences.
+  // then the rows of those that are scattered, or the positions of those that are packed. Copied there at first use and shared by all
+  // copies of these sequences.
   Tensor on(Context& ctx) const;
+  Tensor positions(Context& ctx) const;  // of packed ones: int32 [total], the place of each token in its sequence, 0 1 2 … 0 1 2 …
 
  private:
   struct Data {

@@ -48,6 +48,8 @@ class Tensor {
   static Tensor from(Context& ctx, const Shape& shape, const std::vector<T>& values) {
     return from(ctx, shape, std::span<const T>(values));
   }
+  // All of a storage, as a vector.
+  static Tensor of(std::shared_ptr<Storage> storage, DType dtype);
   // Wraps memory that someone else owns (a mapped file): `owner` keeps it alive.
   static Tensor wrap(std::shared_ptr<std::byte> owner, const Shape& shape, DType dtype, Device device = Device::cpu());
 

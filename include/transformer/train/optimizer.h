@@ -22,6 +22,8 @@ struct AdamOptions {
   bool decoupled = true;  // AdamW: the decay acts on the weight; otherwise on the gradient
 };
 
+class Arena;
+
 class Adam {
  public:
   struct Parameter {
@@ -32,25 +34,28 @@ class Adam {
   Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& options = {});
   Adam(Context& ctx, const std::vector<Tensor>& parameters, const AdamOptions& options = {});
   // All trained parameters of a model: Adam(ctx, parameters(model), {.weight_decay = 0.01F}, decay_matrices)
+  // The parameters move into one block of memory, their gradients will lie in another.
   using Decays = bool (*)(const NamedParameter&);
   Adam(Context& ctx, const std::vector<NamedParameter>& parameters, const AdamOptions& options = {}, Decays decays = nullptr);
+  ~Adam();
 
   // Updates every parameter that has a gradient, in one pass over all of them; bfloat16 copies of weights are renewed
   // on the way. With max_norm > 0 the gradients are scaled so that their common norm does not exceed it. Returns the
   // norm before clipping. When that is NaN or infinite, because a gradient is, nothing is updated.
   double step(Context& ctx, float lr, float max_norm = 0.0F);
-  void zero_gradients();  // drops them
+  void zero_gradients();  // drops them: the next ones are written in their place
 
   // The same in parts, without waiting for the device: begin(), then for each batch its loss and backward(), then update(). When
   // the sum of weight · loss, or the norm, is not finite, update changes nothing. The state of the step tells how it went:
   //   result(ctx, state)->wait();
-  void begin(Context& ctx);
+  void begin(Context& ctx, float lr);
   void add_loss(Context& ctx, const Tensor& loss, double weight);
-  void update(Context& ctx, float lr, float max_norm = 0.0F);
+  void update(Context& ctx, float max_norm = 0.0F);
   std::unique_ptr<Arrival> result(Context& ctx, StepState& to) const;
   const Tensor& step_state() const { return step_; }  // uint8 [sizeof(StepState)], on the device
 
   const AdamOptions& options() const { return options_; }
+  const Arena& arena() const { return *arena_; }  // where the parameters are
 
   // The state, for checkpoints: one entry a parameter, in the order given, and the number of steps done.
   struct State {
@@ -63,8 +68,13 @@ class Adam {
   void set_steps(std::int64_t steps);
 
  private:
+  void keep_low_precision(Context& ctx);
+
   AdamOptions options_;
   std::vector<State> state_;
+  std::vector<std::size_t> order_;  // in the arena: whose weights decay first, then the others
+  std::unique_ptr<Arena> arena_;
+  Tensor m_, v_, low_precision_;  // blocks; the last bfloat16, or undefined
   Tensor step_;
 };
 

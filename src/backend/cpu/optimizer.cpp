@@ -26,6 +26,7 @@ struct Chunk {
 
 // AdamArgs, and what follows from the state of the step.
 struct AdamFactors : AdamArgs {
+  float lr;
   float correction1, correction2;  // 1 - βᵢ^t
   float gradient_scale;            // clipping: min(1, max_norm / norm)
 };
@@ -122,12 +123,6 @@ double CpuKernels::sum_of_squares(Context& ctx, std::span<const Tensor> tensors)
   return sum;
 }
 
-void CpuKernels::begin_step(Context&, Tensor& state) {
-  StepState& s = state_of(state);
-  s.loss = s.norm = 0.0;
-  s.finite = 1;
-}
-
 void CpuKernels::add_loss(Context&, const Tensor& loss, double weight, Tensor& state) {
   StepState& s = state_of(state);
   s.loss += static_cast<double>(*loss.data<float>()) * weight;
@@ -147,7 +142,7 @@ void CpuKernels::adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& a
   const auto correction = [&](float beta) {
     return static_cast<float>(1.0 - std::pow(static_cast<double>(beta), static_cast<double>(s.updates)));
   };
-  const AdamFactors factors{args, correction(args.beta1), correction(args.beta2), clipping(s.norm, args.max_norm)};
+  const AdamFactors factors{args, s.lr, correction(args.beta1), correction(args.beta2), clipping(s.norm, args.max_norm)};
   std::vector<AdamPointers> pointers;
   for (AdamSlot& s : slots)
     pointers.push_back({s.weight.mutable_data<float>(), s.m.mutable_data<float>(), s.v.mutable_data<float>(), s.gradient.data<float>(),

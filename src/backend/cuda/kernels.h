@@ -84,7 +84,6 @@ class CudaKernels final : public Kernels {
   void total_loss(Context& ctx, const Tensor& losses, const Tensor& count, Tensor& loss) override;
   void patchify(Context& ctx, const Tensor& x, const PatchArgs& args, Tensor& y) override;
   void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx) override;
-  void begin_step(Context& ctx, Tensor& state) override;
   void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state) override;
   void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state) override;
   void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) override;

@@ -38,7 +38,7 @@ __device__ const T& tensor_of(const T* tensors, int count, std::int64_t chunk, s
 
 // What follows from the state of the step, the same for all elements.
 struct AdamFactors {
-  float correction1, correction2, scale;
+  float lr, correction1, correction2, scale;
   int skip;
 };
 
@@ -75,11 +75,6 @@ __global__ void sum_parts(const double* parts, std::int64_t n, double* total, St
   if (!isfinite(state->norm)) state->finite = 0;
 }
 
-__global__ void reset_state(StepState* state) {
-  state->loss = state->norm = 0.0;
-  state->finite = 1;
-}
-
 __global__ void add_to_loss(const float* loss, double weight, StepState* state) {
   state->loss += static_cast<double>(*loss) * weight;
   if (!isfinite(state->loss)) state->finite = 0;
@@ -89,6 +84,7 @@ __global__ void prepare_adam(const AdamArgs args, StepState* state, AdamFactors*
   factors->skip = state->finite == 0;
   if (factors->skip) return;
   ++state->updates;
+  factors->lr = state->lr;
   const auto t = static_cast<double>(state->updates);
   factors->correction1 = static_cast<float>(1.0 - pow(static_cast<double>(args.beta1), t));
   factors->correction2 = static_cast<float>(1.0 - pow(static_cast<double>(args.beta2), t));
@@ -101,8 +97,8 @@ __global__ void adam_chunks(const AdamTensor* tensors, int count, const AdamArgs
   std::int64_t begin;
   const AdamTensor t = tensor_of(tensors, count, blockIdx.x, begin);
   const std::int64_t end = min(t.n, begin + chunk_elements);
-  const float rate = -args.lr / f.correction1, root = 1.0F / sqrtf(f.correction2);
-  const float keep = args.decoupled ? 1.0F - args.lr * t.decay : 1.0F, pull = args.decoupled ? 0.0F : t.decay;
+  const float rate = -f.lr / f.correction1, root = 1.0F / sqrtf(f.correction2);
+  const float keep = args.decoupled ? 1.0F - f.lr * t.decay : 1.0F, pull = args.decoupled ? 0.0F : t.decay;
   const auto one = [&](float& w, float g, float& m, float& v) {
     g = g * f.scale + w * pull;
     m = m * args.beta1 + g * (1.0F - args.beta1);
@@ -179,8 +175,6 @@ void sum_squares(Context& ctx, std::span<const Tensor> xs, double* total, StepSt
 }
 
 }  // namespace
-
-void CudaKernels::begin_step(Context& ctx, Tensor& state) { launch(ctx, "begin_step", reset_state, dim3(1), dim3(1), 0, state_on(state)); }
 
 void CudaKernels::add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state) {
   launch(ctx, "add_loss", add_to_loss, dim3(1), dim3(1), 0, values_of<float>(loss), weight, state_on(state));
