@@ -5,14 +5,18 @@
 #include <functional>
 #include <thread>
 
+#include "io/shared/json.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"
 #include "support/tiny_tokenizer.h"
+#include "transformer/models/classic.h"
 #include "transformer/models/model.h"
 #include "transformer/predict/classifier.h"
 #include "transformer/predict/embedder.h"
+#include "transformer/predict/forecaster.h"
 #include "transformer/predict/generator.h"
 #include "transformer/predict/load.h"
+#include "transformer/predict/translator.h"
 
 namespace transformer::test {
 namespace {
@@ -129,6 +133,42 @@ TEST_F(SharedUse, Embeds) {
   expect_shared(DType::float32, requests(1000), [&](Context& own, int i) {
     const std::vector<std::string> texts{prompt(i), "x"};
     return embedder.embed(own, texts, {}).to_vector<float>();
+  });
+}
+
+TEST_F(SharedUse, Translates) {
+  const std::vector<std::string> words{"one", "two", "three", "four", "five", "six", "seven", "eight"};
+  const TokenizerPtr tokenizer = build_whitespace([&, at = std::size_t{0}](std::string& line) mutable {
+    if (at == words.size()) return false;
+    line = words[at++];
+    return true;
+  });
+  const auto model = std::make_shared<Transformer>(TransformerConfig{.d_model = 16,
+                                                                     .num_heads = 2,
+                                                                     .d_ff = 16,
+                                                                     .num_layers = 1,
+                                                                     .src_vocab_size = tokenizer->size(),
+                                                                     .max_len = 20,
+                                                                     .pad_id = tokenizer->pad()});
+  initialize(ctx_, *model);
+  const Translator translator(model, {tokenizer, tokenizer});
+  for (const DType precision : {DType::float32, DType::bfloat16})
+    expect_shared(precision, requests(1000), [&](Context& own, int i) {
+      std::string text;
+      for (int j = 0; j <= i; ++j) text += words[static_cast<std::size_t>((i + j * j) % 8)] + " ";
+      return numbers(translator.translate(own, text, {.max_new_tokens = 6, .num_beams = 1 + i % 3}));
+    });
+}
+
+TEST_F(SharedUse, Forecasts) {
+  const Forecaster forecaster = load<Forecaster>(ctx_, golden_cases("patchtst").front());
+  const std::int64_t channels = read_json(golden_cases("patchtst").front() / "config.json").at("num_input_channels");
+  expect_shared(DType::float32, requests(1000), [&](Context& own, int i) {
+    SeriesTable table;
+    for (std::int64_t c = 0; c < channels; ++c) table.channels.push_back(fmt::format("c{}", c));
+    for (std::int64_t j = 0; j < forecaster.context() * channels; ++j) table.values.push_back(static_cast<double>((j * (i + 3)) % 11));
+    const std::vector<double> values = forecaster.forecast(own, table).point.values;
+    return Answer(values.begin(), values.end());
   });
 }
 
