@@ -28,8 +28,10 @@ class Sequences {
   std::int64_t longest() const { return data_->longest; }
   std::int64_t begin(std::int64_t i) const { return data_->begins[static_cast<std::size_t>(i)]; }
   std::int64_t length(std::int64_t i) const { return data_->lengths[static_cast<std::size_t>(i)]; }
-  bool packed() const { return data_->packed; }                       // one after the other, without gaps
-  std::span<const std::int64_t> rows() const { return data_->rows; }  // scattered: of token begin(i) + j; else empty
+  bool packed() const { return data_->packed; }  // one after the other, without gaps
+  std::span<const std::int64_t> rows() const {
+    return {data_->rows.data(), data_->rows.size()};
+  }  // scattered: of token begin(i) + j; else empty
   // For kernels, in the context's memory: int32 begins [count], lengths [count], the sequences from the longest to the shortest [count],
   // then the rows of those that are scattered, or the positions of those that are packed. Copied there at first use and shared by all
   // copies of these sequences.
