@@ -23,9 +23,30 @@ class CausalDecoder final : public StepDecoder {
     const std::int64_t rows = cache_.rows();
     if (sequences.count() != rows || sequences.total() != static_cast<std::int64_t>(tokens.size()))
       fail("decoder", "{} tokens in {} sequences given for {} rows: expected one sequence each", tokens.size(), sequences.count(), rows);
-    for (std::int64_t row = 0; row < rows; ++row)
-      if (sequences.length(row) < 1) fail("decoder", "row {} was given no token: expected one or more", row);
-    return window_ > 0 && make_room(tokens, sequences) ? read_again(ctx) : read(ctx, tokens, sequences);
+    if (window_ == 0) return read(ctx, tokens, sequences);
+    std::vector<std::int32_t> all;
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto added = tokens.subspan(static_cast<std::size_t>(sequences.begin(row)), static_cast<std::size_t>(sequences.length(row)));
+      const std::vector<std::int32_t> unread = hold(row, added);
+      all.insert(all.end(), unread.begin(), unread.end());
+      lengths.push_back(std::ssize(unread));
+    }
+    return read(ctx, all, Sequences(lengths));
+  }
+
+  void add(Context&, std::span<const std::span<const std::int32_t>> sources) override {
+    cache_.add_rows(std::ssize(sources));
+    held_.resize(held_.size() + sources.size());
+  }
+
+  void share(std::int64_t row, std::int64_t like, std::int64_t length) override {
+    if (window_ > 0) {
+      std::vector<std::int32_t> held = held_.at(static_cast<std::size_t>(like));
+      held.resize(static_cast<std::size_t>(length));
+      held_.at(static_cast<std::size_t>(row)) = std::move(held);
+    }
+    cache_.share(row, like, length);
   }
 
   void reorder(Context& ctx, std::span<const std::int64_t> parents) override {
@@ -36,11 +57,12 @@ class CausalDecoder final : public StepDecoder {
   }
 
  private:
-  // Logits of the token behind each row's last, where these are the new ones.
+  // Logits of the token behind each row's last, of the rows that have new ones.
   Tensor read(Context& ctx, std::span<const std::int32_t> tokens, const Sequences& sequences) {
-    const std::int64_t rows = cache_.rows();
     std::vector<std::int64_t> last;  // the last new token of each row
-    for (std::int64_t row = 0; row < rows; ++row) last.push_back(sequences.begin(row) + sequences.length(row) - 1);
+    for (std::int64_t row = 0; row < sequences.count(); ++row)
+      if (sequences.length(row) > 0) last.push_back(sequences.begin(row) + sequences.length(row) - 1);
+    const std::int64_t rows = std::ssize(last);
     const Tensor ids = Tensor::from<std::int32_t>(ctx, {sequences.total()}, tokens);
     Tensor hidden = model_.hidden(ctx, {.ids = ids, .sequences = sequences, .cache = &cache_});  // [tokens, d]
     if (sequences.total() > rows)
@@ -49,32 +71,17 @@ class CausalDecoder final : public StepDecoder {
     return vocabulary_ < logits.cols() ? contiguous(ctx, logits.column_block(0, vocabulary_)) : logits;
   }
 
-  // Holds the new tokens too. True where a row had more than fits and was cut: of a prompt as much as fits is kept, of a text that
+  // Holds new tokens of a row, and gives those that are to be read. Where there are more than fit the row is cut and all that is left is
+  // read again, since keys and values know their position and what came before: of a prompt as much as fits is kept, of a text that
   // becomes longer the newer half, so that it is not read again for every token.
-  bool make_room(std::span<const std::int32_t> tokens, const Sequences& sequences) {
-    bool cut = false;
-    for (std::int64_t row = 0; row < cache_.rows(); ++row) {
-      std::vector<std::int32_t>& held = held_[static_cast<std::size_t>(row)];
-      const auto added = tokens.subspan(static_cast<std::size_t>(sequences.begin(row)), static_cast<std::size_t>(sequences.length(row)));
-      const std::int64_t kept = held.empty() ? window_ : std::max<std::int64_t>(window_ / 2, 1);
-      held.insert(held.end(), added.begin(), added.end());
-      if (std::ssize(held) <= window_) continue;
-      held.erase(held.begin(), held.end() - kept);
-      cut = true;
-    }
-    return cut;
-  }
-
-  // A token's keys and values know its position and what came before: where that changes they are made anew.
-  Tensor read_again(Context& ctx) {
-    std::vector<std::int32_t> tokens;
-    std::vector<std::int64_t> lengths;
-    for (const std::vector<std::int32_t>& held : held_) {
-      tokens.insert(tokens.end(), held.begin(), held.end());
-      lengths.push_back(std::ssize(held));
-    }
-    cache_ = KVCache(cache_.rows());
-    return read(ctx, tokens, Sequences(lengths));
+  std::vector<std::int32_t> hold(std::int64_t row, std::span<const std::int32_t> added) {
+    std::vector<std::int32_t>& held = held_[static_cast<std::size_t>(row)];
+    const std::int64_t kept = held.empty() ? window_ : std::max<std::int64_t>(window_ / 2, 1);
+    held.insert(held.end(), added.begin(), added.end());
+    if (std::ssize(held) <= window_) return {added.begin(), added.end()};
+    held.erase(held.begin(), held.end() - kept);
+    cache_.share(row, row, 0);
+    return held;
   }
 
   const TextModel& model_;

@@ -1,6 +1,7 @@
 #include "transformer/generate/decoder.h"
 
 #include <numeric>
+#include <optional>
 
 #include "transformer/core/error.h"
 #include "transformer/ops/copy.h"
@@ -13,17 +14,8 @@ class TranslationDecoder final : public StepDecoder {
  public:
   TranslationDecoder(Context& ctx, const EncoderDecoder& model, std::span<const std::span<const std::int32_t>> sources, std::int32_t eos,
                      std::int64_t vocabulary)
-      : model_(model), cache_(static_cast<std::int64_t>(sources.size())), vocabulary_(vocabulary) {
-    std::vector<std::int32_t> ids;
-    std::vector<std::int64_t> lengths;
-    for (const auto& source : sources) {
-      source_of_.push_back(source_of_.size());
-      ids.insert(ids.end(), source.begin(), source.end());
-      if (eos >= 0) ids.push_back(eos);
-      lengths.push_back(static_cast<std::int64_t>(source.size()) + (eos >= 0 ? 1 : 0));
-    }
-    sources_ = Sequences(lengths);
-    memory_ = model.encoder(ctx, Tensor::from<std::int32_t>(ctx, {sources_.total()}, ids), sources_);
+      : model_(model), cache_(static_cast<std::int64_t>(sources.size())), source_eos_(eos), vocabulary_(vocabulary) {
+    read(ctx, sources);
   }
 
   Tensor next(Context& ctx, std::span<const std::int32_t> tokens, const Sequences& sequences, Attended* attended) override {
@@ -31,15 +23,17 @@ class TranslationDecoder final : public StepDecoder {
     if (sequences.count() != rows || sequences.total() != static_cast<std::int64_t>(tokens.size()))
       fail("decoder", "{} tokens in {} sequences given for {} rows: expected one sequence each", tokens.size(), sequences.count(), rows);
     // The rows of a source read its memory side by side.
-    std::vector<std::int64_t> begins, lengths, readers, last;  // last: the last new token of each row
+    std::vector<std::int64_t> begins, lengths, readers, last;  // last: the last new token of each row that has any
+    std::optional<std::size_t> reader;                         // the source of the row before
     for (std::size_t row = 0; row < source_of_.size(); ++row) {
       const std::int64_t added = sequences.length(static_cast<std::int64_t>(row));
-      if (added < 1) fail("decoder", "row {} was given no token: expected one or more", row);
+      if (added == 0) continue;
       last.push_back((last.empty() ? -1 : last.back()) + added);
-      if (row > 0 && source_of_[row] == source_of_[row - 1]) {
+      if (reader == source_of_[row]) {
         readers.back() += added;
         continue;
       }
+      reader = source_of_[row];
       const auto source = static_cast<std::int64_t>(source_of_[row]);
       begins.push_back(sources_.begin(source));
       lengths.push_back(sources_.length(source));
@@ -56,8 +50,8 @@ class TranslationDecoder final : public StepDecoder {
                                   attended != nullptr ? &trace : nullptr);
     memory_ = {};  // its keys and values are in the cache
     if (attended != nullptr) read_weights(trace, lengths, readers, last, *attended);
-    if (sequences.total() > rows) {
-      Tensor ends = Tensor::empty(ctx, {rows, hidden.cols()}, hidden.dtype());
+    if (sequences.total() > std::ssize(last)) {
+      Tensor ends = Tensor::empty(ctx, {std::ssize(last), hidden.cols()}, hidden.dtype());
       std::vector<std::int64_t> all(last.size());
       std::iota(all.begin(), all.end(), std::int64_t{0});
       copy_rows(ctx, hidden, last, ends, all);
@@ -74,7 +68,50 @@ class TranslationDecoder final : public StepDecoder {
     source_of_ = std::move(source_of);
   }
 
+  // The memory of sources that no row reads any more goes.
+  void add(Context& ctx, std::span<const std::span<const std::int32_t>> sources) override {
+    if (memory_.defined()) fail("decoder", "sources are added before those that were there have been read: call next first");
+    std::vector<std::int64_t> kept, lengths;
+    std::vector<std::size_t> source_of;
+    for (std::size_t row = 0; row < source_of_.size(); ++row) {
+      const auto source = static_cast<std::int64_t>(source_of_[row]);
+      if (row == 0 || source_of_[row] != source_of_[row - 1]) {
+        for (std::int64_t i = 0; i < sources_.length(source); ++i) kept.push_back(sources_.begin(source) + i);
+        lengths.push_back(sources_.length(source));
+      }
+      source_of.push_back(lengths.size() - 1);
+    }
+    cache_.keep_memory(ctx, kept);
+    cache_.add_rows(std::ssize(sources));
+    source_of_ = std::move(source_of);
+    sources_ = Sequences(lengths);
+    read(ctx, sources);
+  }
+
+  void share(std::int64_t row, std::int64_t like, std::int64_t length) override {
+    if (source_of_.at(static_cast<std::size_t>(row)) != source_of_.at(static_cast<std::size_t>(like)))
+      fail("decoder", "rows {} and {} read different sources: they have nothing to share", row, like);
+    cache_.share(row, like, length);
+  }
+
  private:
+  // The encoder's output for new sources, each with a row, behind those that are there.
+  void read(Context& ctx, std::span<const std::span<const std::int32_t>> sources) {
+    std::vector<std::int32_t> ids;
+    std::vector<std::int64_t> all, lengths;
+    for (std::int64_t i = 0; i < sources_.count(); ++i) all.push_back(sources_.length(i));
+    for (const auto& source : sources) {
+      source_of_.push_back(all.size());
+      ids.insert(ids.end(), source.begin(), source.end());
+      if (source_eos_ >= 0) ids.push_back(source_eos_);
+      lengths.push_back(static_cast<std::int64_t>(source.size()) + (source_eos_ >= 0 ? 1 : 0));
+      all.push_back(lengths.back());
+    }
+    sources_ = Sequences(all);
+    const Sequences read(lengths);
+    memory_ = model_.encoder(ctx, Tensor::from<std::int32_t>(ctx, {read.total()}, ids), read);
+  }
+
   // trace [sources, heads, longest readers, longest source] → the mean over the heads for the last new token of each row.
   static void read_weights(const StackTrace& trace, const std::vector<std::int64_t>& lengths, const std::vector<std::int64_t>& readers,
                            const std::vector<std::int64_t>& last, Attended& attended) {
@@ -101,6 +138,7 @@ class TranslationDecoder final : public StepDecoder {
 
   const EncoderDecoder& model_;
   KVCache cache_;
+  std::int32_t source_eos_;
   std::int64_t vocabulary_;
   Sequences sources_;
   Tensor memory_;                       // until the first step
@@ -108,6 +146,11 @@ class TranslationDecoder final : public StepDecoder {
 };
 
 }  // namespace
+
+void StepDecoder::add(Context&, std::span<const std::span<const std::int32_t>>) {
+  fail("decoder", "this one takes no new rows while it is under way");
+}
+void StepDecoder::share(std::int64_t, std::int64_t, std::int64_t) { fail("decoder", "rows of this one share nothing"); }
 
 EncoderDecoderView::EncoderDecoderView(const EncoderDecoder& model, std::int32_t source_eos, SpecialTokens target, std::int64_t vocabulary,
                                        std::int32_t language)

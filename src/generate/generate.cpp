@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "generate/shared/loop.h"
+#include "generate/shared/call.h"
 #include "generate/stop_text.h"
 #include "transformer/core/setting_error.h"
 
@@ -29,8 +29,6 @@ std::string StopText::push(std::string_view piece) {
   held_.erase(0, certain.size());
   return certain;
 }
-
-namespace {
 
 // The text of one sequence as it comes.
 class SequenceText {
@@ -59,6 +57,8 @@ class SequenceText {
   std::string text_;
 };
 
+namespace {
+
 // How long a sequence may become, the prompt counted.
 std::int64_t max_length_of(const GenerationConfig& config, const SequenceModel& model, std::int64_t prompt) {
   constexpr std::int64_t default_new_tokens = 20;
@@ -75,101 +75,108 @@ std::int64_t max_length_of(const GenerationConfig& config, const SequenceModel& 
   return std::min(*config.max_length, possible);
 }
 
-class Call {
+}  // namespace
+
+// The sequences of one prompt, as they come.
+class GenerationCall::Prompt {
  public:
-  Call(Context& ctx, const SequenceModel& model, std::span<const std::vector<std::int32_t>> prompts, const GenerationConfig& config,
-       const GenerateOptions& options)
-      : ctx_(ctx), model_(model), prompts_(prompts), config_(config), options_(options), results_(prompts.size()) {
-    check(config);
-    if (!config.stop_strings.empty() && !options.text)
-      fail("generate", "stop_strings are set, but nothing turns tokens into text: give GenerateOptions::text");
-    if (options.batch_tokens < 1) wrong_setting("generate", "batch_tokens", "is {}: expected 1 or more", options.batch_tokens);
-    loop_ = {.beam = config.num_beams,
-             .count = config.num_return_sequences,
-             .length_penalty = config.length_penalty,
-             .early_stopping = config.early_stopping,
-             .eos = config.eos_token_id,
-             .processors = logits_processors(config),
-             .scores = options.scores};
-    loop_.processors.insert(loop_.processors.end(), options.processors.begin(), options.processors.end());
-    if (config.do_sample && config.temperature != 0.0) loop_.seed = options.seed;
-  }
-
-  std::vector<std::vector<Generated>> run() {
-    std::vector<LoopSource> all(prompts_.size());
-    for (std::size_t i = 0; i < prompts_.size(); ++i) {
-      all[i].ids = prompts_[i];
-      all[i].prompt = model_.prompt(prompts_[i]);
-      const auto size = static_cast<std::int64_t>(all[i].prompt.size());
-      if (size == 0) fail("generate", "prompt {} is empty: give at least one token, the start token for example", i);
-      if (static_cast<std::int64_t>(prompts_[i].size()) > model_.max_source())
-        fail("generate", "prompt {} has {} tokens: the model takes at most {}; shorten it", i, prompts_[i].size(), model_.max_source());
-      all[i].max_length = max_length_of(config_, model_, size);
-    }
-    const Inference inference(ctx_);
-    for (const std::vector<std::size_t>& batch : batches_by_length(prompts_, options_.batch_tokens)) {
-      std::vector<LoopSource> chosen;
-      for (std::size_t i : batch) chosen.push_back(std::move(all[i]));
-      if (config_.num_beams == 1 && (options_.text || options_.on_token))
-        loop_.on_token = [&](std::size_t source, std::size_t number, std::int32_t id, std::optional<FinishReason> finish) {
-          return add_token({batch[source], number, id, {}, finish});
-        };
-      generation_loop(ctx_, model_, std::move(chosen), loop_,
-                      [&](std::size_t source, std::vector<Found> found) { take(batch[source], std::move(found)); });
-    }
-    return std::move(results_);
-  }
-
- private:
-  bool is_end(std::int32_t id) const {
-    return std::find(config_.eos_token_id.begin(), config_.eos_token_id.end(), id) != config_.eos_token_id.end();
-  }
-
-  SequenceText& text_of(std::size_t prompt, std::size_t sequence) {
-    return texts_.try_emplace({prompt, sequence}, options_, prompt, config_.stop_strings).first->second;
-  }
+  Prompt(std::shared_ptr<const GenerationCall> call, std::size_t number, Done done)
+      : call_(std::move(call)), number_(number), done_(std::move(done)) {}
 
   // True when the sequence stops here.
-  bool add_token(GeneratedToken token) {
-    SequenceText& text = text_of(token.prompt, token.sequence);
+  bool add_token(const LoopToken& chosen) {
+    const GenerateOptions& options = call_->options_;
+    GeneratedToken token{number_, chosen.number, chosen.id, {}, chosen.finish, chosen.score};
+    for (const Scored& s : chosen.best) token.best.push_back({s.id, s.value});
+    SequenceText& text = text_of(token.sequence);
     const std::string shown = text.push(token.id, is_end(token.id), token.finish.has_value());
     token.text = shown;
     if (text.stopped() && token.finish != FinishReason::eos) token.finish = FinishReason::stop;
-    const bool stop = options_.on_token && options_.on_token(token);
+    const bool stop = options.on_token && options.on_token(token);
     if (stop && !token.finish) text.close();
     return stop || token.finish == FinishReason::stop;
   }
 
-  void take(std::size_t prompt, std::vector<Found> found) {
+  void take(std::vector<Found> found) {
+    std::vector<Generated> results;
+    const GenerateOptions& options = call_->options_;
     for (std::size_t i = 0; i < found.size(); ++i) {
       Found& f = found[i];
-      if (config_.num_beams > 1 && (options_.text || options_.on_token))
+      if (call_->config_.num_beams > 1 && (options.text || options.on_token))
         for (std::size_t t = 0; t < f.ids.size(); ++t)
-          add_token({prompt, i, f.ids[t], {}, t + 1 == f.ids.size() ? std::optional(f.finish) : std::nullopt});
-      Generated& g = results_[prompt].emplace_back();
+          add_token({i, f.ids[t], t + 1 == f.ids.size() ? std::optional(f.finish) : std::nullopt});
+      Generated& g = results.emplace_back();
       g.ids = std::move(f.ids);
       g.finish = f.finish;
       g.token_scores = std::move(f.token_scores);
       if (!g.token_scores.empty()) g.score = static_cast<float>(f.score);
-      if (options_.text) g.text = std::move(text_of(prompt, i).text());
+      if (options.text) g.text = std::move(text_of(i).text());
     }
+    done_(std::move(results));
   }
 
-  Context& ctx_;
-  const SequenceModel& model_;
-  std::span<const std::vector<std::int32_t>> prompts_;
-  const GenerationConfig& config_;
-  const GenerateOptions& options_;
-  LoopOptions loop_;
-  std::map<std::pair<std::size_t, std::size_t>, SequenceText> texts_;  // by prompt and sequence
-  std::vector<std::vector<Generated>> results_;
+ private:
+  bool is_end(std::int32_t id) const {
+    const std::vector<std::int32_t>& ends = call_->config_.eos_token_id;
+    return std::find(ends.begin(), ends.end(), id) != ends.end();
+  }
+  SequenceText& text_of(std::size_t sequence) {
+    return texts_.try_emplace(sequence, call_->options_, number_, call_->config_.stop_strings).first->second;
+  }
+
+  std::shared_ptr<const GenerationCall> call_;
+  std::size_t number_;
+  Done done_;
+  std::map<std::size_t, SequenceText> texts_;
 };
 
-}  // namespace
+GenerationCall::GenerationCall(const GenerationConfig& config, const GenerateOptions& options) : config_(config), options_(options) {
+  check(config);
+  if (!config.stop_strings.empty() && !options.text)
+    fail("generate", "stop_strings are set, but nothing turns tokens into text: give GenerateOptions::text");
+  if (options.batch_tokens < 1) wrong_setting("generate", "batch_tokens", "is {}: expected 1 or more", options.batch_tokens);
+  LoopOptions loop{.beam = config.num_beams,
+                   .count = config.num_return_sequences,
+                   .length_penalty = config.length_penalty,
+                   .early_stopping = config.early_stopping,
+                   .eos = config.eos_token_id,
+                   .processors = logits_processors(config),
+                   .scores = options.scores,
+                   .alternatives = options.alternatives};
+  loop.processors.insert(loop.processors.end(), options.processors.begin(), options.processors.end());
+  if (config.do_sample && config.temperature != 0.0) loop.seed = options.seed;
+  loop_ = std::make_shared<const LoopOptions>(std::move(loop));
+}
+
+LoopSource GenerationCall::source(const SequenceModel& model, std::span<const std::int32_t> prompt, std::size_t number, Done done) const {
+  LoopSource source{.ids = prompt, .prompt = model.prompt(prompt), .options = loop_};
+  const std::int64_t size = std::ssize(source.prompt);
+  if (size == 0) fail("generate", "prompt {} is empty: give at least one token, the start token for example", number);
+  if (std::ssize(prompt) > model.max_source())
+    fail("generate", "prompt {} has {} tokens: the model takes at most {}; shorten it", number, prompt.size(), model.max_source());
+  source.max_length = max_length_of(config_, model, size);
+  const auto state = std::make_shared<Prompt>(shared_from_this(), number, std::move(done));
+  if (config_.num_beams == 1 && (options_.text || options_.on_token))
+    source.on_token = [state](const LoopToken& token) { return state->add_token(token); };
+  source.found = [state](std::vector<Found> found) { state->take(std::move(found)); };
+  return source;
+}
 
 std::vector<std::vector<Generated>> generate(Context& ctx, const SequenceModel& model, std::span<const std::vector<std::int32_t>> prompts,
                                              const GenerationConfig& config, const GenerateOptions& options) {
-  return Call(ctx, model, prompts, config, options).run();
+  const auto call = std::make_shared<const GenerationCall>(config, options);
+  std::vector<std::vector<Generated>> results(prompts.size());
+  std::vector<LoopSource> sources;
+  for (std::size_t i = 0; i < prompts.size(); ++i)
+    sources.push_back(call->source(model, prompts[i], i, [&results, i](std::vector<Generated> found) { results[i] = std::move(found); }));
+  const Inference inference(ctx);
+  for (const std::vector<std::size_t>& batch : batches_by_length(prompts, options.batch_tokens)) {
+    GenerationLoop loop(ctx, model);
+    for (std::size_t i : batch) loop.add(std::move(sources[i]));
+    while (loop.step()) {
+    }
+  }
+  return results;
 }
 
 }  // namespace transformer

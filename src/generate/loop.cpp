@@ -1,313 +1,299 @@
 #include "generate/shared/loop.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <numeric>
 
-#include "generate/softmax_row.h"
-#include "generate/top_k.h"
+#include "generate/source_search.h"
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
-#include "transformer/core/random.h"
 #include "transformer/ops/softmax.h"
 
 namespace transformer {
-namespace {
 
-// A generated token; the chain of parents is the sequence.
-struct Node {
-  std::int64_t parent;    // -1: the first token
-  std::int64_t attended;  // index of what it was predicted from, -1: not asked for
-  std::int32_t token;
-  float score;  // log-probability, or 0 where they are not known
-};
-
-struct Running {
-  std::int64_t node;              // -1: nothing but the prompt
-  double sum;                     // of scores
-  std::size_t number;             // among the draws of its source
-  std::vector<std::int32_t> ids;  // prompt and generated tokens
-};
-
-struct Finished {
-  std::int64_t node;
-  double score;
-  std::size_t number;
-  FinishReason finish;
-};
-
-struct Candidate {
-  double sum;
-  std::size_t row;  // among the running ones of its source
-  std::int32_t token;
-  float score;
-};
-
-// One source under way.
-struct Search {
-  std::size_t source;  // in the batch
-  std::span<const std::int32_t> source_ids;
-  std::int64_t prompt, max_length;
-  std::vector<Running> running;
-  std::vector<Finished> finished;  // beam search: best first, at most `beam`
-};
-
-class Loop {
+class GenerationLoop::Impl {
  public:
-  Loop(Context& ctx, const SequenceModel& model, std::vector<LoopSource> sources, const LoopOptions& options)
-      : ctx_(ctx), options_(options), logarithms_(options.log_probabilities || options.beam > 1) {
-    std::vector<std::span<const std::int32_t>> read;
-    for (LoopSource& s : sources) {
-      const std::size_t i = searches_.size();
-      const auto prompt = static_cast<std::int64_t>(s.prompt.size());
-      read.push_back(s.ids);
-      searches_.push_back({i, s.ids, prompt, s.max_length, {{-1, 0.0, 0, std::move(s.prompt)}}, {}});
-    }
-    decoder_ = model.start(ctx, read);
+  Impl(Context& ctx, const SequenceModel& model, LoopLimits limits) : ctx_(ctx), model_(model), limits_(limits) {}
+
+  std::uint64_t add(LoopSource source) {
+    waiting_.emplace_back(next_number_++, std::move(source));
+    return waiting_.back().number();
   }
 
-  void run(const std::function<void(std::size_t, std::vector<Found>)>& found) {
-    std::vector<std::int32_t> tokens;
-    std::vector<std::int64_t> lengths;
-    for (const Search& s : searches_) {
-      tokens.insert(tokens.end(), s.running[0].ids.begin(), s.running[0].ids.end());
-      lengths.push_back(s.prompt);
-    }
-    Sequences sequences(lengths);
-    for (std::int64_t step = 0; !searches_.empty(); ++step) {
-      compute(tokens, sequences);
-      choose(step);
-      std::vector<std::int64_t> parents;
-      std::vector<Search> going_on;
-      std::int64_t row = 0;
-      tokens.clear();
-      for (Search& s : searches_) {
-        const auto rows = static_cast<std::int64_t>(s.running.size());
-        if (options_.beam > 1 ? extend_beam(s, row, step, parents) : extend_each(s, row, step, parents)) {
-          found(s.source, results(s));
-        } else {
-          for (const Running& r : s.running) tokens.push_back(r.ids.back());
-          going_on.push_back(std::move(s));
-        }
-        row += rows;
-      }
-      searches_ = std::move(going_on);
-      if (!is_identity(parents, row)) decoder_->reorder(ctx_, parents);
-      sequences = Sequences::uniform(static_cast<std::int64_t>(tokens.size()), 1);
-    }
+  void end(std::uint64_t number) {
+    std::erase_if(waiting_, [&](const SourceSearch& s) { return s.number() == number; });
+    for (Entry& e : entries_)
+      if (e.search && e.search->number() == number) e.search.reset(), e.kept = 0;  // its rows go with the next step
+  }
+
+  void forget() {
+    for (Entry& e : entries_) e.kept = 0, e.parents = e.own_rows();
+    reorder();
+  }
+
+  std::int64_t rows() const {
+    return std::accumulate(entries_.begin(), entries_.end(), std::int64_t{0},
+                           [](std::int64_t sum, const Entry& e) { return sum + (e.search ? e.rows() : 0); });
+  }
+  std::int64_t shared_tokens() const { return shared_tokens_; }
+
+  bool step() {
+    for (Entry& e : entries_) e.parents = e.own_rows();
+    reorder();
+    take_in();
+    if (rows() == 0) return false;
+    compute();
+    choose();
+    for (Entry& e : entries_) extend(e);
+    limit_kept();
+    reorder();
+    return true;
   }
 
  private:
-  static bool is_identity(const std::vector<std::int64_t>& parents, std::int64_t rows) {
-    for (std::size_t i = 0; i < parents.size(); ++i)
-      if (parents[i] != static_cast<std::int64_t>(i)) return false;
-    return static_cast<std::int64_t>(parents.size()) == rows;
+  // A source under way, or the beginning of the prompt of one that was: its rows in the decoder stand side by side.
+  struct Entry {
+    std::optional<SourceSearch> search = {};
+    std::vector<std::int32_t> prompt = {};   // with parts
+    std::int64_t read = 0;                   // tokens of the prompt that the decoder has
+    std::int64_t part = 0;                   // that it reads in this step
+    std::int64_t kept = 0;                   // no search: tokens of the prompt that are kept
+    std::uint64_t used = 0;                  // when it was
+    std::int64_t row = 0, value = -1;        // its first row of the decoder, and of this step's logits
+    std::vector<std::int64_t> parents = {};  // its rows after this step: which rows they go on from
+
+    std::int64_t rows() const { return search ? std::ssize(search->running()) : kept > 0 ? 1 : 0; }
+    std::vector<std::int64_t> own_rows() const {
+      std::vector<std::int64_t> own(static_cast<std::size_t>(rows()));
+      std::iota(own.begin(), own.end(), row);
+      return own;
+    }
+    bool reading() const { return search && read < std::ssize(prompt); }
+    bool chosen() const { return search && value >= 0; }
+  };
+
+  void take_in() {
+    if (waiting_.empty()) return;
+    std::vector<std::span<const std::int32_t>> sources;
+    std::int64_t row = decoder_rows_;
+    for (SourceSearch& s : waiting_) {
+      sources.push_back(s.source().ids);
+      Entry& e = entries_.emplace_back();
+      e.prompt = s.running().front().ids;
+      e.search.emplace(std::move(s));
+      e.row = row++;
+    }
+    waiting_.clear();
+    if (decoder_ == nullptr) decoder_ = model_.start(ctx_, sources);
+    else decoder_->add(ctx_, sources);
+    decoder_rows_ = row;
   }
 
-  bool is_end(std::int32_t token) const { return std::find(options_.eos.begin(), options_.eos.end(), token) != options_.eos.end(); }
+  // Tokens at the beginning of the prompt, in whole parts, that another entry has or is about to have.
+  std::int64_t common(const Entry& e, const Entry& other, std::int64_t others_tokens) const {
+    const std::int64_t most = std::min({std::ssize(e.prompt) - 1, std::ssize(other.prompt), others_tokens});  // the last one is read
+    const auto differ = std::mismatch(e.prompt.begin(), e.prompt.begin() + std::max<std::int64_t>(most, 0), other.prompt.begin());
+    return (differ.first - e.prompt.begin()) / limits_.part * limits_.part;
+  }
 
-  // Enough that `beam` of them do not end, however many end tokens there are.
-  std::size_t candidates() const { return static_cast<std::size_t>(options_.beam) * std::max<std::size_t>(2, 1 + options_.eos.size()); }
+  // The part of its prompt that an entry reads now. What others have read it takes over, and what another one reads now it waits for.
+  std::int64_t part_of(Entry& e, std::int64_t left) {
+    const auto whole = std::ssize(e.prompt);
+    if (limits_.part == 0) return whole;
+    if (!model_.prompt_is_source()) return whole - e.read;
+    for (Entry& other : entries_) {
+      if (&other == &e || other.rows() == 0) continue;
+      if (const std::int64_t tokens = common(e, other, other.read); tokens > e.read) {
+        decoder_->share(e.row, other.row, tokens);
+        shared_tokens_ += tokens - e.read;
+        e.read = tokens;
+        other.used = ++clock_;
+      }
+    }
+    for (const Entry& other : entries_)
+      if (&other != &e && other.part > 0 && common(e, other, other.read + other.part) > e.read) return 0;
+    if (left <= 0) return 0;
+    return std::min(whole, (e.read / limits_.part + 1) * limits_.part) - e.read;
+  }
 
-  // One step of the model: values_ and, on request, what it attended to.
-  void compute(const std::vector<std::int32_t>& tokens, const Sequences& sequences) {
-    Attended attended{.layer = options_.alignment_layer};
-    values_ = decoder_->next(ctx_, tokens, sequences, options_.alignment ? &attended : nullptr);
-    if (logarithms_) values_ = log_softmax(ctx_, values_);
-    else if (options_.scores) log_p_ = log_softmax(ctx_, values_).to_host();
+  // One step of the model: the next token of each row that is generated, and parts of prompts.
+  void compute() {
+    std::vector<std::int32_t> tokens;
+    std::vector<std::int64_t> lengths;
+    std::int64_t left = limits_.step_tokens, values = 0;
+    bool logarithms = false, all_logarithms = true, scores = false;
+    Attended attended;
+    const Attended* wanted = nullptr;
+    for (Entry& e : entries_) e.part = 0;
+    for (Entry& e : entries_) {
+      e.value = -1;
+      if (!e.search) {
+        lengths.insert(lengths.end(), static_cast<std::size_t>(e.rows()), 0);
+        continue;
+      }
+      const std::vector<SourceSearch::Running>& running = e.search->running();
+      if (e.reading()) {
+        e.part = part_of(e, left);
+        left -= e.part;
+        tokens.insert(tokens.end(), e.prompt.begin() + e.read, e.prompt.begin() + e.read + e.part);
+        lengths.push_back(e.part);
+        if (e.read + e.part == std::ssize(e.prompt)) e.value = values;
+        values += e.part > 0 ? 1 : 0;
+      } else {
+        for (const SourceSearch::Running& r : running) tokens.push_back(r.ids.back());
+        lengths.insert(lengths.end(), running.size(), 1);
+        e.value = values;
+        values += std::ssize(running);
+      }
+      const LoopOptions& o = e.search->options();
+      logarithms |= e.search->logarithms(), all_logarithms &= e.search->logarithms();
+      scores |= o.scores;
+      if (o.alignment) attended.layer = o.alignment_layer, wanted = &attended;
+    }
+    values_ = decoder_->next(ctx_, tokens, Sequences(lengths), wanted != nullptr ? &attended : nullptr);
+    log_p_ = {};
+    if (all_logarithms) values_ = log_softmax(ctx_, values_);
+    else if (logarithms || scores) log_p_ = log_softmax(ctx_, values_).to_host();
     values_ = values_.to_host();
-    first_attended_ = options_.alignment ? static_cast<std::int64_t>(attended_.size()) : -1;
-    std::move(attended.weights.begin(), attended.weights.end(), std::back_inserter(attended_));
+    attended_ = std::move(attended.weights);
+    for (Entry& e : entries_) e.read += e.part;
   }
 
-  // For each row the tokens it may go on with: the best ones, or one for each draw.
-  void choose(std::int64_t step) {
+  // For each row the tokens it may go on with.
+  void choose() {
     struct Row {
-      const Search* search;
-      const Running* running;
+      const SourceSearch* search;
+      std::size_t number;
+      std::int64_t value;
     };
     std::vector<Row> rows;
-    for (const Search& s : searches_)
-      for (const Running& r : s.running) rows.push_back({&s, &r});
+    for (const Entry& e : entries_)
+      if (e.chosen())
+        for (std::int64_t i = 0; i < e.rows(); ++i) rows.push_back({&*e.search, static_cast<std::size_t>(i), e.value + i});
     const std::int64_t vocabulary = values_.cols();
     float* values = values_.mutable_data<float>();
-    chosen_.resize(rows.size());
-    parallel_for(ctx_.threads(), static_cast<std::int64_t>(rows.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+    const float* log_p = log_p_.defined() ? log_p_.data<float>() : nullptr;
+    chosen_.assign(static_cast<std::size_t>(values_.rows()), {});
+    failures_.assign(static_cast<std::size_t>(values_.rows()), nullptr);
+    parallel_for(ctx_.threads(), std::ssize(rows), 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t r = begin; r < end; ++r) {
-        const auto [search, running] = rows[static_cast<std::size_t>(r)];
-        const std::span<float> row(values + r * vocabulary, static_cast<std::size_t>(vocabulary));
-        const LogitsRow state{running->ids, search->prompt, search->source_ids, search->max_length};
-        for (const LogitsProcessor& process : options_.processors) process(state, row);
-        std::vector<Scored>& chosen = chosen_[static_cast<std::size_t>(r)];
-        if (options_.beam > 1) {
-          top_k(row, candidates(), chosen);
-        } else if (!options_.seed) {
-          top_k(row, 1, chosen);
-        } else {
-          // In the first step one row stands for all draws.
-          chosen.clear();
-          const std::size_t draws = step == 0 ? static_cast<std::size_t>(options_.count) : 1;
-          for (std::size_t i = 0; i < draws; ++i) {
-            const std::int32_t token = draw(row, uniform(step, running->number + i));
-            if (token >= 0) chosen.push_back({row[static_cast<std::size_t>(token)], token});
-          }
+        const auto [search, number, value] = rows[static_cast<std::size_t>(r)];
+        const std::span<float> row(values + value * vocabulary, static_cast<std::size_t>(vocabulary));
+        if (log_p != nullptr && search->logarithms()) std::copy_n(log_p + value * vocabulary, vocabulary, row.begin());
+        try {
+          for (const LogitsProcessor& process : search->options().processors) process(search->row(number), row);
+          search->choose(number, row, chosen_[static_cast<std::size_t>(value)]);
+        } catch (...) {
+          failures_[static_cast<std::size_t>(value)] = std::current_exception();
         }
-        if (chosen.empty() && options_.beam == 1) nothing_left();
       }
     });
   }
 
-  [[noreturn]] static void nothing_left() {
-    fail("generate", "no token is left to go on with: are the model's weights finite, and do the settings exclude all tokens?");
-  }
-
-  // A number of [0, 1) that depends on the seed, the place in the sequence and the draw's number alone, not on the batch.
-  double uniform(std::int64_t step, std::size_t number) const {
-    const RandomStream stream{*options_.seed, static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(number)};
-    const std::uint64_t bits = (std::uint64_t{stream.bits(0)} << 32U) | stream.bits(16);  // two words of one block
-    return static_cast<double>(bits >> 11U) * 0x1p-53;
-  }
-
-  float score_of(std::int64_t row, Scored token) const {
-    if (logarithms_) return token.value;
-    return options_.scores ? log_p_.data<float>()[row * log_p_.cols() + token.id] : 0.0F;
-  }
-
-  std::int64_t add_node(const Running& parent, std::int64_t row, std::int32_t token, float score) {
-    nodes_.push_back({parent.node, first_attended_ < 0 ? -1 : first_attended_ + row, token, score});
-    return static_cast<std::int64_t>(nodes_.size()) - 1;
-  }
-
-  double penalized(double sum, std::int64_t length) const { return sum / std::pow(static_cast<double>(length), options_.length_penalty); }
-
-  // Greedy search and sampling: every running sequence goes on by itself. True when none is left.
-  bool extend_each(Search& s, std::int64_t first_row, std::int64_t step, std::vector<std::int64_t>& parents) {
-    std::vector<Running> before = std::move(s.running);
-    s.running.clear();
-    for (std::size_t i = 0; i < before.size(); ++i) {
-      const std::int64_t row = first_row + static_cast<std::int64_t>(i);
-      const std::vector<Scored>& chosen = chosen_[static_cast<std::size_t>(row)];
-      for (std::size_t d = 0; d < chosen.size(); ++d) {
-        Running next = d + 1 < chosen.size() ? before[i] : std::move(before[i]);
-        const float score = score_of(row, chosen[d]);
-        next.number += d;
-        next.sum += static_cast<double>(score);
-        next.ids.push_back(chosen[d].id);
-        next.node = add_node(next, row, chosen[d].id, score);
-        std::optional<FinishReason> finish;
-        if (is_end(chosen[d].id)) finish = FinishReason::eos;
-        else if (static_cast<std::int64_t>(next.ids.size()) >= s.max_length) finish = FinishReason::length;
-        if (options_.on_token && options_.on_token(s.source, next.number, chosen[d].id, finish) && finish != FinishReason::eos)
-          finish = FinishReason::stop;
-        if (finish) {
-          s.finished.push_back({next.node, penalized(next.sum, step + 1), next.number, *finish});
-        } else {
-          s.running.push_back(std::move(next));
-          parents.push_back(row);
-        }
-      }
+  // The entry's rows after this step. A source that is done says so, and leaves its rows or keeps the beginning of its prompt.
+  void extend(Entry& e) {
+    e.parents = e.own_rows();
+    if (!e.chosen()) return;
+    const auto first = static_cast<std::size_t>(e.value), count = static_cast<std::size_t>(e.rows());
+    std::vector<std::span<const float>> log_p;
+    if (log_p_.defined())
+      for (std::size_t i = 0; i < count; ++i)
+        log_p.emplace_back(log_p_.data<float>() + static_cast<std::int64_t>(first + i) * log_p_.cols(),
+                           static_cast<std::size_t>(log_p_.cols()));
+    try {
+      for (std::size_t i = first; i < first + count; ++i)
+        if (failures_[i] != nullptr) std::rethrow_exception(failures_[i]);
+      const std::span<const std::vector<float>> attended = e.search->options().alignment ? std::span(attended_).subspan(first, count)
+                                                                                         : std::span<const std::vector<float>>();
+      std::vector<std::int64_t> parents;
+      for (const std::size_t row : e.search->extend({std::span(chosen_).subspan(first, count), log_p, attended}))
+        parents.push_back(e.row + static_cast<std::int64_t>(row));
+      if (!parents.empty()) return void(e.parents = std::move(parents));
+    } catch (...) {
+      if (!e.search->source().failed) throw;
+      const auto failed = e.search->source().failed;
+      leave(e);
+      return failed(std::current_exception());
     }
-    if (!s.running.empty()) return false;
-    std::sort(s.finished.begin(), s.finished.end(), [](const Finished& a, const Finished& b) { return a.number < b.number; });
-    return true;
+    const SourceSearch done = std::move(*e.search);
+    leave(e);
+    done.source().found(done.results());
   }
 
-  // The best continuations of a source whose running hypotheses are rows first_row, first_row + 1, …
-  std::vector<Candidate> continuations(const Search& s, std::int64_t first_row) const {
-    std::vector<Candidate> all;
-    for (std::size_t i = 0; i < s.running.size(); ++i)
-      for (const Scored& token : chosen_[static_cast<std::size_t>(first_row) + i])
-        all.push_back({s.running[i].sum + static_cast<double>(token.value), i, token.id, token.value});
-    // Candidates stand by row and, of equal scores, by id: a stable order keeps that.
-    std::stable_sort(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) { return a.sum > b.sum; });
-    if (all.size() > candidates()) all.resize(candidates());
-    return all;
+  void leave(Entry& e) {
+    e.search.reset();
+    e.kept = limits_.part > 0 && limits_.kept_tokens > 0 && model_.prompt_is_source() ? e.read / limits_.part * limits_.part : 0;
+    e.used = ++clock_;
+    e.read = e.kept;
+    e.prompt.resize(static_cast<std::size_t>(e.kept));
+    e.parents.resize(e.kept > 0 ? 1 : 0);
+    // What another entry has is not kept twice.
+    for (const Entry& other : entries_)
+      if (&other != &e && e.kept > 0 && other.rows() > 0 && other.read >= e.kept && std::ssize(other.prompt) >= e.kept &&
+          std::equal(e.prompt.begin(), e.prompt.end(), other.prompt.begin()))
+        e.kept = 0, e.parents.clear();
   }
 
-  // Beam search: the best `beam` continuations of all hypotheses of a source. True when it is done.
-  bool extend_beam(Search& s, std::int64_t first_row, std::int64_t step, std::vector<std::int64_t>& parents) {
-    const auto width = static_cast<std::size_t>(options_.beam);
-    const std::vector<Candidate> all = continuations(s, first_row);
-    const std::vector<Running> before = std::move(s.running);
-    const bool longest = s.prompt + step + 1 >= s.max_length;
-    s.running.clear();
-    std::vector<std::int64_t> from;
-    for (std::size_t i = 0; i < all.size() && s.running.size() < width; ++i) {
-      const Candidate& c = all[i];
-      const bool end = is_end(c.token);
-      if ((end || longest) && i >= width) continue;
-      const Running& parent = before[c.row];
-      const std::int64_t row = first_row + static_cast<std::int64_t>(c.row), node = add_node(parent, row, c.token, c.score);
-      if (end || longest) {
-        finish(s, {node, penalized(c.sum, step + 1), 0, end ? FinishReason::eos : FinishReason::length});
-      } else {
-        s.running.push_back({node, c.sum, 0, parent.ids});
-        s.running.back().ids.push_back(c.token);
-        from.push_back(row);
+  // The prompts that were used longest ago are forgotten.
+  void limit_kept() {
+    for (;;) {
+      std::int64_t tokens = 0;
+      Entry* oldest = nullptr;
+      for (Entry& e : entries_) {
+        if (e.search || e.kept == 0) continue;
+        tokens += e.kept;
+        if (oldest == nullptr || e.used < oldest->used) oldest = &e;
       }
+      if (tokens <= limits_.kept_tokens) return;
+      oldest->kept = 0;
+      oldest->parents.clear();
     }
-    if (s.running.empty() && s.finished.empty()) nothing_left();
-    if (is_done(s, step + 1)) return true;
-    parents.insert(parents.end(), from.begin(), from.end());
-    return false;
   }
 
-  void finish(Search& s, Finished hypothesis) const {
-    const auto at = std::upper_bound(s.finished.begin(), s.finished.end(), hypothesis,
-                                     [](const Finished& a, const Finished& b) { return a.score > b.score; });
-    s.finished.insert(at, hypothesis);
-    if (s.finished.size() > static_cast<std::size_t>(options_.beam)) s.finished.pop_back();
-  }
-
-  bool is_done(const Search& s, std::int64_t length) const {
-    if (s.running.empty()) return true;
-    if (s.finished.size() < static_cast<std::size_t>(options_.beam)) return false;
-    if (options_.early_stopping == EarlyStopping::yes) return true;
-    const double best = s.running.front().sum;  // they are in order
-    // Sums only fall. With a positive penalty the longest sequence divides them by most.
-    const bool by_longest = options_.early_stopping == EarlyStopping::never && options_.length_penalty > 0.0;
-    return s.finished.back().score >= penalized(best, by_longest ? s.max_length - s.prompt : length);
-  }
-
-  std::vector<Found> results(const Search& s) const {
-    std::vector<Found> out;
-    for (const Finished& f : s.finished) {
-      if (out.size() == static_cast<std::size_t>(options_.count)) break;
-      Found& found = out.emplace_back();
-      found.score = f.score;
-      found.finish = f.finish;
-      for (std::int64_t n = f.node; n >= 0; n = nodes_[static_cast<std::size_t>(n)].parent) {
-        const Node& node = nodes_[static_cast<std::size_t>(n)];
-        found.ids.push_back(node.token);
-        if (logarithms_ || options_.scores) found.token_scores.push_back(node.score);
-        if (node.attended >= 0) found.alignment.push_back(attended_[static_cast<std::size_t>(node.attended)]);
-      }
-      std::reverse(found.ids.begin(), found.ids.end());
-      std::reverse(found.token_scores.begin(), found.token_scores.end());
-      std::reverse(found.alignment.begin(), found.alignment.end());
+  // The decoder's rows become those that the entries want.
+  void reorder() {
+    std::vector<std::int64_t> parents;
+    for (Entry& e : entries_) {
+      if (!e.search && e.kept == 0) e.parents.clear();
+      parents.insert(parents.end(), e.parents.begin(), e.parents.end());
     }
-    return out;
+    std::erase_if(entries_, [](const Entry& e) { return e.parents.empty(); });
+    bool same = std::ssize(parents) == decoder_rows_;
+    for (std::size_t i = 0; same && i < parents.size(); ++i) same = parents[i] == static_cast<std::int64_t>(i);
+    if (!same && parents.empty()) decoder_.reset();
+    else if (!same) decoder_->reorder(ctx_, parents);
+    decoder_rows_ = std::ssize(parents);
+    std::int64_t row = 0;
+    for (Entry& e : entries_) {
+      e.row = row;
+      row += std::ssize(e.parents);
+      if (!e.search && !same) decoder_->share(e.row, e.row, e.kept);
+    }
   }
 
   Context& ctx_;
-  const LoopOptions& options_;
-  bool logarithms_;  // values_ are log-probabilities
+  const SequenceModel& model_;
+  LoopLimits limits_;
   std::unique_ptr<StepDecoder> decoder_;
-  std::vector<Search> searches_;
-  std::vector<Node> nodes_;
-  std::vector<std::vector<float>> attended_;
-  std::int64_t first_attended_ = -1;  // of this step's rows
-  Tensor values_, log_p_;             // [rows, vocabulary]
+  std::int64_t decoder_rows_ = 0;
+  std::vector<Entry> entries_;  // in the order of the decoder's rows
+  std::vector<SourceSearch> waiting_;
+  std::uint64_t next_number_ = 1, clock_ = 0;
+  std::int64_t shared_tokens_ = 0;
+  Tensor values_, log_p_;                     // [rows that read a token, vocabulary]
+  std::vector<std::vector<float>> attended_;  // by the same rows
   std::vector<std::vector<Scored>> chosen_;
+  std::vector<std::exception_ptr> failures_;
 };
 
-}  // namespace
-
-void generation_loop(Context& ctx, const SequenceModel& model, std::vector<LoopSource> sources, const LoopOptions& options,
-                     const std::function<void(std::size_t, std::vector<Found>)>& found) {
-  Loop(ctx, model, std::move(sources), options).run(found);
-}
+GenerationLoop::GenerationLoop(Context& ctx, const SequenceModel& model, LoopLimits limits)
+    : impl_(std::make_unique<Impl>(ctx, model, limits)) {}
+GenerationLoop::~GenerationLoop() = default;
+std::uint64_t GenerationLoop::add(LoopSource source) { return impl_->add(std::move(source)); }
+void GenerationLoop::end(std::uint64_t source) { impl_->end(source); }
+bool GenerationLoop::step() { return impl_->step(); }
+void GenerationLoop::forget() { impl_->forget(); }
+std::int64_t GenerationLoop::rows() const { return impl_->rows(); }
+std::int64_t GenerationLoop::shared_tokens() const { return impl_->shared_tokens(); }
 
 std::vector<std::vector<std::size_t>> batches_by_length(std::span<const std::vector<std::int32_t>> sources, std::int64_t batch_tokens) {
   std::vector<std::size_t> order(sources.size());

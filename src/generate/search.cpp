@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "generate/shared/loop.h"
+#include "generate/shared/call.h"
 #include "transformer/core/setting_error.h"
 
 namespace transformer {
@@ -37,52 +37,67 @@ Hypothesis hypothesis_of(Found found) {
 
 }  // namespace
 
-std::vector<std::vector<Hypothesis>> search(Context& ctx, const SequenceModel& model, std::span<const std::vector<std::int32_t>> sources,
-                                            const GenerationConfig& config, const SearchOptions& options) {
+SearchCall::SearchCall(const SequenceModel& model, const GenerationConfig& config, const SearchOptions& options)
+    : model_(model), config_(config), options_(options) {
   check(config, options);
-  for (const auto& source : sources)
-    if (static_cast<std::int64_t>(source.size()) > model.max_source())
-      fail("search", "a source of {} tokens was given: the model takes at most {}; shorten it", source.size(), model.max_source());
   const SpecialTokens special = model.special();
   // Tokens that are not part of a sentence. Some models begin with their end token.
   std::vector<std::int32_t> banned;
   for (std::int32_t id : {special.pad, special.bos, options.allow_unk ? -1 : special.unk})
     if (id >= 0 && id != special.eos) banned.push_back(id);
-  const std::int64_t least = std::max(config.min_new_tokens.value_or(0), config.min_length - 1);  // min_length counts the start token
-  auto min_of = [&](std::int64_t prompt) { return std::min(least, model.max_tokens() - prompt); };
   GenerationConfig changes = config;  // of the logits; what is about lengths and ends is below
   changes.eos_token_id = {special.eos};
   changes.min_length = 0, changes.min_new_tokens.reset(), changes.forced_eos_token_id.clear();
   std::vector<LogitsProcessor> processors = logits_processors(changes);
-  for (LogitsProcessor& p : std::array{suppress_tokens(banned), min_new_tokens(min_of(1), {special.eos}), end_at_longest(special.eos)})
+  for (LogitsProcessor& p : std::array{suppress_tokens(banned), min_new_tokens(least(1), {special.eos}), end_at_longest(special.eos)})
     processors.push_back(std::move(p));
-  const LoopOptions loop{.beam = config.num_beams,
-                         .count = config.num_return_sequences,
-                         .length_penalty = config.length_penalty,
-                         .early_stopping = config.early_stopping,
-                         .eos = {special.eos},
-                         .processors = std::move(processors),
-                         .log_probabilities = true,
-                         .alignment = options.alignment,
-                         .alignment_layer = options.alignment_layer};
-  const Inference inference(ctx);
+  loop_ = std::make_shared<const LoopOptions>(LoopOptions{.beam = config.num_beams,
+                                                          .count = config.num_return_sequences,
+                                                          .length_penalty = config.length_penalty,
+                                                          .early_stopping = config.early_stopping,
+                                                          .eos = {special.eos},
+                                                          .processors = std::move(processors),
+                                                          .log_probabilities = true,
+                                                          .alignment = options.alignment,
+                                                          .alignment_layer = options.alignment_layer});
+}
+
+// Tokens that are generated at least; min_length counts the start token.
+std::int64_t SearchCall::least(std::int64_t prompt) const {
+  return std::min(std::max(config_.min_new_tokens.value_or(0), config_.min_length - 1), model_.max_tokens() - prompt);
+}
+
+LoopSource SearchCall::source(std::span<const std::int32_t> ids, Done done) const {
+  if (std::ssize(ids) > model_.max_source())
+    fail("search", "a source of {} tokens was given: the model takes at most {}; shorten it", ids.size(), model_.max_source());
+  LoopSource s{.ids = ids, .prompt = model_.prompt(ids), .options = loop_};
+  const std::int64_t prompt = std::ssize(s.prompt);
+  const double longest = config_.max_new_tokens ? static_cast<double>(*config_.max_new_tokens)
+      : config_.max_length                      ? static_cast<double>(*config_.max_length - prompt)
+                           : options_.max_length_a * static_cast<double>(ids.size()) + static_cast<double>(options_.max_length_b);
+  const auto limit = static_cast<std::int64_t>(std::clamp(longest, 0.0, static_cast<double>(model_.max_tokens() - prompt)));
+  s.max_length = prompt + std::max(limit, least(prompt)) + 1;  // and the end token
+  s.found = [done = std::move(done)](std::vector<Found> found) {
+    std::vector<Hypothesis> best;
+    for (Found& f : found) best.push_back(hypothesis_of(std::move(f)));
+    done(std::move(best));
+  };
+  return s;
+}
+
+std::vector<std::vector<Hypothesis>> search(Context& ctx, const SequenceModel& model, std::span<const std::vector<std::int32_t>> sources,
+                                            const GenerationConfig& config, const SearchOptions& options) {
+  const SearchCall call(model, config, options);
   std::vector<std::vector<Hypothesis>> results(sources.size());
+  std::vector<LoopSource> all;
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    all.push_back(call.source(sources[i], [&results, i](std::vector<Hypothesis> best) { results[i] = std::move(best); }));
+  const Inference inference(ctx);
   for (const std::vector<std::size_t>& batch : batches_by_length(sources, options.batch_tokens)) {
-    std::vector<LoopSource> chosen;
-    for (std::size_t i : batch) {
-      LoopSource& s = chosen.emplace_back();
-      s.ids = sources[i];
-      s.prompt = model.prompt(s.ids);
-      const auto prompt = static_cast<std::int64_t>(s.prompt.size());
-      const double longest = config.max_new_tokens ? static_cast<double>(*config.max_new_tokens)
-          : config.max_length                      ? static_cast<double>(*config.max_length - prompt)
-                              : options.max_length_a * static_cast<double>(s.ids.size()) + static_cast<double>(options.max_length_b);
-      const auto limit = static_cast<std::int64_t>(std::clamp(longest, 0.0, static_cast<double>(model.max_tokens() - prompt)));
-      s.max_length = prompt + std::max(limit, min_of(prompt)) + 1;  // and the end token
+    GenerationLoop loop(ctx, model);
+    for (std::size_t i : batch) loop.add(std::move(all[i]));
+    while (loop.step()) {
     }
-    generation_loop(ctx, model, std::move(chosen), loop, [&](std::size_t i, std::vector<Found> found) {
-      for (Found& f : found) results[batch[i]].push_back(hypothesis_of(std::move(f)));
-    });
   }
   return results;
 }

@@ -1,4 +1,4 @@
-#include "generate/top_k.h"
+#include "generate/shared/top_k.h"
 
 #include <algorithm>
 #include <limits>

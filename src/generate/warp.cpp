@@ -5,8 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "generate/shared/top_k.h"
 #include "generate/softmax_row.h"
-#include "generate/top_k.h"
 #include "transformer/generate/logits.h"
 
 namespace transformer {

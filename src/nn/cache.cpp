@@ -38,6 +38,31 @@ void KVCache::reorder(Context&, std::span<const std::int64_t> parents) {
   places_ = std::move(places), lengths_ = std::move(lengths);
 }
 
+void KVCache::add_rows(std::int64_t count) {
+  if (count < 0) fail("KVCache", "{} rows are to be added: expected 0 or more", count);
+  places_.resize(places_.size() + static_cast<std::size_t>(count));
+  lengths_.resize(places_.size(), 0);
+}
+
+void KVCache::share(std::int64_t row, std::int64_t like, std::int64_t length) {
+  if (row < 0 || row >= rows() || like < 0 || like >= rows() || length < 0 || length > lengths_[static_cast<std::size_t>(like)])
+    fail("KVCache", "row {} is to be the first {} tokens of row {}, of {} rows", row, length, like, rows());
+  std::vector<std::int64_t> places = places_[static_cast<std::size_t>(like)];
+  places.resize(static_cast<std::size_t>(length));
+  places_[static_cast<std::size_t>(row)] = std::move(places);
+  lengths_[static_cast<std::size_t>(row)] = length;
+}
+
+void KVCache::keep_memory(Context& ctx, std::span<const std::int64_t> memory_rows) {
+  const std::vector<std::int64_t> from(memory_rows.begin(), memory_rows.end()), to = range(0, std::ssize(from));
+  for (LayerCache& layer : layers_) {
+    if (!layer.memory.defined()) continue;
+    Tensor next = Tensor::empty(ctx, {std::ssize(from), layer.memory.cols()}, layer.memory.dtype());
+    copy_rows(ctx, layer.memory, from, next, to);
+    layer.memory = next;
+  }
+}
+
 void KVCache::make_room(Context& ctx, std::int64_t tokens) {
   if (used_ + tokens <= capacity_) return;
   // Tokens that some row still has, in the order of the rows: what is read together then lies together.
@@ -71,6 +96,10 @@ void KVCache::begin(Context& ctx, const Sequences& tokens, std::int64_t layers) 
   std::vector<std::int64_t> all, lengths;
   for (std::int64_t row = 0; row < rows(); ++row) {
     const auto& places = places_[static_cast<std::size_t>(row)];
+    if (tokens.length(row) == 0) {
+      lengths.push_back(0);
+      continue;
+    }
     all.insert(all.end(), places.begin(), places.end());
     for (std::int64_t i = 0; i < tokens.length(row); ++i) all.push_back(used_ + tokens.begin(row) + i);
     lengths.push_back(static_cast<std::int64_t>(places.size()) + tokens.length(row));
@@ -88,6 +117,7 @@ void KVCache::commit() {
   for (std::int64_t row = 0; row < rows(); ++row) {
     auto& places = places_[static_cast<std::size_t>(row)];
     std::int64_t& length = lengths_[static_cast<std::size_t>(row)];
+    if (keys_.length(row) == 0) continue;  // it was given no token
     const auto added = keys_.rows().subspan(static_cast<std::size_t>(keys_.begin(row) + length),
                                             static_cast<std::size_t>(keys_.length(row) - length));
     places.insert(places.end(), added.begin(), added.end());

@@ -38,13 +38,17 @@ class Context {
   bool recording() const { return recording_; }  // are gradients recorded?
   bool training() const { return training_; }    // is dropout active?
   void set_training(bool on) { training_ = on; }
+  // On the CPU: with true, each row of a product with a weight is computed in the same way however many rows there are, so that what a
+  // sequence gives does not depend on what else is in its batch, to the last bit. Slower for many rows.
+  bool row_invariant() const { return row_invariant_; }
+  void set_row_invariant(bool on) { row_invariant_ = on; }
 
  private:
   friend class NoGradients;
   Device device_;
   int threads_;
   DType precision_ = DType::float32;
-  bool recording_ = true, training_ = false;
+  bool recording_ = true, training_ = false, row_invariant_ = false;
   std::uint64_t tape_order_ = 0;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Allocator> allocator_;

@@ -24,12 +24,17 @@ struct Attended {
 class StepDecoder {
  public:
   virtual ~StepDecoder() = default;
-  // Appends tokens to each row: sequences.length(r) ≥ 1 of them to row r, packed; in the beginning its prompt. Gives the
-  // logits of the token after the last of each row, float32 [rows, vocabulary]; they are the caller's to change.
+  // Appends tokens to rows: sequences.length(r) of them to row r, packed; in the beginning its prompt, at once or in parts. Gives the
+  // logits of the token after the last of each row that was given any, float32 [rows, vocabulary]; they are the caller's to change.
   virtual Tensor next(Context& ctx, std::span<const std::int32_t> tokens, const Sequences& sequences, Attended* attended = nullptr) = 0;
   // Row i goes on from what row parents[i] is now. Rows of one source must stay next to each other; those of finished
   // sequences are left out, and are never computed again.
   virtual void reorder(Context& ctx, std::span<const std::int64_t> parents) = 0;
+
+  // For batches that others join while they are under way: a row for each new source, behind the others.
+  virtual void add(Context& ctx, std::span<const std::span<const std::int32_t>> sources);
+  // The row becomes the first `length` tokens of row `like`, which may be itself: a common beginning is read once.
+  virtual void share(std::int64_t row, std::int64_t like, std::int64_t length);
 };
 
 class SequenceModel {
@@ -43,8 +48,9 @@ class SequenceModel {
     static_cast<void>(source);
     return {special().bos};
   }
-  virtual std::int64_t max_tokens() const = 0;  // that a row may be given, its prompt counted
-  virtual std::int64_t max_source() const = 0;  // that a source may have
+  virtual bool prompt_is_source() const { return false; }  // there is no encoder
+  virtual std::int64_t max_tokens() const = 0;             // that a row may be given, its prompt counted
+  virtual std::int64_t max_source() const = 0;             // that a source may have
 };
 
 // An encoder-decoder of any family as a SequenceModel.

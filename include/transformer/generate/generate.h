@@ -24,6 +24,11 @@ struct Generated {
   std::vector<float> token_scores = {};     // log p of each token; beam search: after processing, else the model's own
 };
 
+struct TokenScore {
+  std::int32_t id = 0;
+  float score = 0.0F;  // log p
+};
+
 // A token as it comes.
 struct GeneratedToken {
   std::size_t prompt = 0;    // of this call
@@ -31,6 +36,8 @@ struct GeneratedToken {
   std::int32_t id = 0;
   std::string_view text = {};               // what can be shown now; a beginning of a stop string is held back until it is none
   std::optional<FinishReason> finish = {};  // set on the last token of a sequence
+  float score = 0.0F;                       // log p, with GenerateOptions::scores, without a beam
+  std::vector<TokenScore> best = {};        // with GenerateOptions::alternatives: what was most probable here, best first
 };
 
 // Gives the text that a token adds to its sequence, perhaps none yet where a token is part of a character. It is called once
@@ -40,6 +47,7 @@ using TextStream = std::function<std::string(std::int32_t id)>;
 struct GenerateOptions {
   std::uint64_t seed = 0;
   bool scores = false;                           // give token_scores also without a beam
+  std::int64_t alternatives = 0;                 // with scores: GeneratedToken::best has so many
   std::int64_t batch_tokens = 16384;             // prompt tokens that are computed together
   std::vector<LogitsProcessor> processors = {};  // applied after those of the configuration
   // Gives a new one for each sequence of a prompt of this call; needed for stop strings.

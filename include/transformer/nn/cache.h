@@ -38,8 +38,12 @@ class KVCache {
   // Row i becomes what row parents[i] is now; there may be fewer or more rows than before. The encoder's keys and values
   // stay as they are.
   void reorder(Context& ctx, std::span<const std::int64_t> parents);
+  void add_rows(std::int64_t count);                                          // empty ones, behind the others
+  void share(std::int64_t row, std::int64_t like, std::int64_t length);       // the row becomes the first tokens of another, or of itself
+  void keep_memory(Context& ctx, std::span<const std::int64_t> memory_rows);  // of the encoder's keys and values these alone, in this order
 
   // --- for the stack: one call that appends tokens is begin, append in every layer, commit -------------------------------
+  // A row that is given no token in a call stays as it is, and has no keys in it.
   void begin(Context& ctx, const Sequences& tokens, std::int64_t layers);  // makes room for new tokens, tokens.count() == rows()
   LayerCache& layer(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
   const Sequences& keys() const { return keys_; }                  // old and new tokens of each row, in LayerCache::self

@@ -18,46 +18,53 @@ namespace transformer {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr std::int64_t kBlock = 16;  // rows of w that stay in cache while all rows of a pass over them
+constexpr std::int64_t kBlock = 16;                      // rows of w that stay in cache while all rows of a pass over them
+constexpr int kWide = hn::MaxLanes(DF()) >= 16 ? 2 : 1;  // rows of w at a time: AVX-512 has registers for the sums of two
 
-// out[r · kBlock] = Σ a[r] · w over k, for kRows rows of a; several chains of additions hide their latency.
-template <int kRows, class T>
-HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HWY_RESTRICT w, std::int64_t k, float* HWY_RESTRICT out) {
-  constexpr int kChains = kRows == 1 ? 4 : kRows == 2 ? 2 : 1;
+// out[r · kBlock + c] = Σ a[r] · w[c] over k, for kRows rows of a and kCols rows of w. Each sum has two chains of additions, however many
+// there are: so it has the same bits in every batch. Several sums hide their latency.
+template <int kRows, int kCols, class T>
+HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HWY_RESTRICT w, std::int64_t w_row, std::int64_t k,
+                    float* HWY_RESTRICT out) {
   const DF d;
   const std::int64_t lanes = Lanes();
-  VF sum[kRows][kChains];
+  VF sum[kRows][kCols][2];
 #pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
-    for (int i = 0; i < kChains; ++i) sum[r][i] = hn::Zero(d);
+    for (int c = 0; c < kCols; ++c) sum[r][c][0] = sum[r][c][1] = hn::Zero(d);
   std::int64_t at = 0;
-  for (; at + kChains * lanes <= k; at += kChains * lanes) {
+  for (; at + 2 * lanes <= k; at += 2 * lanes) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kChains; ++i) {
-      const VF weight = Load(w + at + i * lanes);
+    for (int i = 0; i < 2; ++i) {
 #pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) sum[r][i] = hn::MulAdd(Load(a + r * a_row + at + i * lanes), weight, sum[r][i]);
+      for (int c = 0; c < kCols; ++c) {
+        const VF weight = Load(w + c * w_row + at + i * lanes);
+#pragma GCC unroll 4
+        for (int r = 0; r < kRows; ++r) sum[r][c][i] = hn::MulAdd(Load(a + r * a_row + at + i * lanes), weight, sum[r][c][i]);
+      }
     }
   }
   for (; at < k; at += lanes) {  // a is padded with zeros
-    const VF weight = at + lanes <= k ? Load(w + at) : LoadN(w + at, k - at);
 #pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) sum[r][0] = hn::MulAdd(Load(a + r * a_row + at), weight, sum[r][0]);
+    for (int c = 0; c < kCols; ++c) {
+      const VF weight = at + lanes <= k ? Load(w + c * w_row + at) : LoadN(w + c * w_row + at, k - at);
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) sum[r][c][0] = hn::MulAdd(Load(a + r * a_row + at), weight, sum[r][c][0]);
+    }
   }
 #pragma GCC unroll 4
-  for (int r = 0; r < kRows; ++r) {
-    for (int i = 1; i < kChains; ++i) sum[r][0] = hn::Add(sum[r][0], sum[r][i]);
-    out[r * kBlock] = hn::GetLane(hn::SumOfLanes(d, sum[r][0]));
-  }
+  for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+    for (int c = 0; c < kCols; ++c) out[r * kBlock + c] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum[r][c][0], sum[r][c][1])));
 }
 
-template <class T>
-HWY_INLINE void Dots(std::int64_t rows, const float* a, std::int64_t a_row, const T* w, std::int64_t k, float* out) {
-  for (; rows >= 4; rows -= 4, a += 4 * a_row, out += 4 * kBlock) Dot<4>(a, a_row, w, k, out);
-  if (rows == 3) Dot<3>(a, a_row, w, k, out);
-  if (rows == 2) Dot<2>(a, a_row, w, k, out);
-  if (rows == 1) Dot<1>(a, a_row, w, k, out);
+template <int kCols, class T>
+HWY_INLINE void Dots(std::int64_t rows, const float* a, std::int64_t a_row, const T* w, std::int64_t w_row, std::int64_t k, float* out) {
+  for (; rows >= 4; rows -= 4, a += 4 * a_row, out += 4 * kBlock) Dot<4, kCols>(a, a_row, w, w_row, k, out);
+  if (rows == 3) Dot<3, kCols>(a, a_row, w, w_row, k, out);
+  if (rows == 2) Dot<2, kCols>(a, a_row, w, w_row, k, out);
+  if (rows == 1) Dot<1, kCols>(a, a_row, w, w_row, k, out);
 }
 
 template <class T, class B>
@@ -67,17 +74,22 @@ void Columns(const FewRows& p, const float* a, std::int64_t a_row, std::int64_t 
   float sums[few_rows * kBlock];
   for (std::int64_t first = begin; first < end; first += kBlock) {
     const std::int64_t n = std::min(kBlock, end - first);
-    for (std::int64_t j = 0; j < n; ++j) Dots(p.m, a, a_row, w + (first + j) * p.w_row, p.k, sums + j);
-    VisitActivation(p.activation, [&](auto activation) HWY_ATTR {
-      for (std::int64_t r = 0; r < p.m; ++r) {
-        T* to = static_cast<T*>(p.c) + r * p.c_row + first;
-        ForVectors(n, [&](std::int64_t i, auto whole, std::int64_t some) HWY_ATTR {
-          VF slope, x = LoadSome(whole, sums + r * kBlock + i, some);
-          if (bias) x = hn::Add(x, LoadSome(whole, bias + first + i, some));
-          StoreSome(whole, activation.Apply(x, slope), to + i, some);
-        });
-      }
-    });
+    for (std::int64_t row = 0; row < p.m; row += few_rows) {
+      const std::int64_t m = std::min(few_rows, p.m - row);
+      std::int64_t j = 0;
+      for (; j + kWide <= n; j += kWide) Dots<kWide>(m, a + row * a_row, a_row, w + (first + j) * p.w_row, p.w_row, p.k, sums + j);
+      for (; j < n; ++j) Dots<1>(m, a + row * a_row, a_row, w + (first + j) * p.w_row, p.w_row, p.k, sums + j);
+      VisitActivation(p.activation, [&](auto activation) HWY_ATTR {
+        for (std::int64_t r = 0; r < m; ++r) {
+          T* to = static_cast<T*>(p.c) + (row + r) * p.c_row + first;
+          ForVectors(n, [&](std::int64_t i, auto whole, std::int64_t some) HWY_ATTR {
+            VF slope, x = LoadSome(whole, sums + r * kBlock + i, some);
+            if (bias) x = hn::Add(x, LoadSome(whole, bias + first + i, some));
+            StoreSome(whole, activation.Apply(x, slope), to + i, some);
+          });
+        }
+      });
+    }
   }
 }
 

@@ -9,7 +9,8 @@ namespace transformer {
 
 inline constexpr std::int64_t few_rows = 8;  // more than this are better off with oneDNN
 
-// c [m, n] = activation(a [m, k] · w [n, k]ᵀ + bias [n]), m ≤ few_rows; a, w and c are float32 or bfloat16.
+// c [m, n] = activation(a [m, k] · w [n, k]ᵀ + bias [n]); a, w and c are float32 or bfloat16. Row r of c depends on row r of a alone, to
+// the last bit, whatever m is.
 struct FewRows {
   std::int64_t m = 0, n = 0, k = 0;
   const void *a = nullptr, *w = nullptr, *bias = nullptr;  // bias may be null

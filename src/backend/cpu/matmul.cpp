@@ -39,7 +39,7 @@ void CpuKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& 
     return;
   }
   const bool plain = !batched && !args.transpose_a && args.transpose_b && !p.accumulate && p.alpha == 1.0F && p.in == p.out;
-  if (plain && p.m <= few_rows && p.in == b.dtype() && (p.in == DType::float32 || p.in == DType::bfloat16))
+  if (plain && (p.m <= few_rows || ctx.row_invariant()) && p.in == b.dtype() && (p.in == DType::float32 || p.in == DType::bfloat16))
     return multiply_few_rows(ctx,
                              {.m = p.m,
                               .n = p.n,

@@ -23,6 +23,7 @@ class CausalView final : public SequenceModel {
   std::unique_ptr<StepDecoder> start(Context& ctx, std::span<const std::span<const std::int32_t>> sources) const override;
   SpecialTokens special() const override { return special_; }
   std::vector<std::int32_t> prompt(std::span<const std::int32_t> source) const override { return {source.begin(), source.end()}; }
+  bool prompt_is_source() const override { return true; }
   // The rows of a learned table of positions; rotary positions, ALiBi and models that slide have no end.
   std::int64_t max_tokens() const override;
   std::int64_t max_source() const override { return max_tokens(); }
