@@ -73,6 +73,7 @@ int run(int argc, char** argv) {
   add_inspect(app);
   add_merge(app);
   add_run(app);
+  add_serve(app);
   add_tokenize(app);
   add_train(app);
   add_translate(app);

@@ -17,6 +17,7 @@ void add_generate(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_merge(CLI::App& app);
 void add_run(CLI::App& app);
+void add_serve(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
 void add_translate(CLI::App& app);

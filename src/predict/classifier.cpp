@@ -40,8 +40,12 @@ std::int64_t classes_of(const nlohmann::json& config) {
 }  // namespace
 
 Classifier Classifier::load(Context& ctx, const std::filesystem::path& folder, const std::filesystem::path& adapter) {
+  return open(load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter}), folder);
+}
+
+Classifier Classifier::open(std::shared_ptr<const Model> model, const std::filesystem::path& folder) {
   Classifier c;
-  c.model_ = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
+  c.model_ = std::move(model);
   const auto* text = dynamic_cast<const TextModel*>(c.model_.get());
   const Purpose purpose = c.model_->purpose();
   if (purpose != Purpose::text_labels && purpose != Purpose::token_labels && purpose != Purpose::image_labels)

@@ -16,8 +16,12 @@
 namespace transformer {
 
 Embedder Embedder::load(Context& ctx, const std::filesystem::path& folder, const std::filesystem::path& adapter) {
+  return open(load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter}), folder);
+}
+
+Embedder Embedder::open(std::shared_ptr<const Model> model, const std::filesystem::path& folder) {
   Embedder e;
-  e.model_ = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
+  e.model_ = std::move(model);
   const auto* text = dynamic_cast<const TextModel*>(e.model_.get());
   const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(e.model_.get());
   if (text == nullptr && seq2seq == nullptr)

@@ -77,9 +77,12 @@ GenerationConfig with_wishes(GenerationConfig config, const GenerationWishes& w)
 }
 
 Generator Generator::load(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options) {
+  return open(load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = options.adapter}), folder, options);
+}
+
+Generator Generator::open(std::shared_ptr<const Model> model, const std::filesystem::path& folder, const GeneratorOptions& options) {
   Generator g;
   g.slide_ = options.slide;
-  const std::shared_ptr<const Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = options.adapter});
   g.weights_ = model;
   const auto* text = dynamic_cast<const TextModel*>(model.get());
   const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(model.get());
@@ -129,14 +132,21 @@ std::vector<std::int32_t> Generator::encode_chat(const std::vector<ChatMessage>&
   return tokenizer.encode(chat_->render(messages, options));  // the template writes the special tokens itself
 }
 
+TextStream Generator::text_stream(std::span<const std::int32_t> prompt) const {
+  const auto text = std::make_shared<Continuation>(tokenizers_.target, encoder_ ? std::span<const std::int32_t>() : prompt);
+  return [text](std::int32_t id) { return text->next(id); };
+}
+
+std::int64_t Generator::context() const {
+  if (const std::int64_t table = longest_text(*weights_); table > 0) return table;
+  const auto* text = dynamic_cast<const TextModel*>(weights_.get());
+  return text != nullptr ? text->text().max_positions : 0;
+}
+
 std::vector<std::vector<Generated>> Generator::generate(Context& ctx, std::span<const std::vector<std::int32_t>> prompts,
                                                         const GenerationConfig& config, GenerateOptions options) const {
   if (tokenizers_.target != nullptr && !options.text)
-    options.text = [this, prompts](std::size_t prompt) -> TextStream {
-      const std::span<const std::int32_t> before = encoder_ ? std::span<const std::int32_t>() : prompts[prompt];
-      const auto text = std::make_shared<Continuation>(tokenizers_.target, before);
-      return [text](std::int32_t id) { return text->next(id); };
-    };
+    options.text = [this, prompts](std::size_t prompt) { return text_stream(prompts[prompt]); };
   return transformer::generate(ctx, *view_, prompts, config, options);
 }
 

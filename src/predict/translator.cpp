@@ -87,7 +87,10 @@ SpecialTokens target_tokens(const TokenizerPair& tokenizers, const std::filesyst
 
 Translator Translator::load(Context& ctx, const std::filesystem::path& folder, const Languages& languages,
                             const std::filesystem::path& adapter) {
-  std::shared_ptr<Model> model = load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter});
+  return open(load_model(ctx, folder, {.dtype = ctx.precision(), .adapter = adapter}), folder, languages);
+}
+
+Translator Translator::open(std::shared_ptr<const Model> model, const std::filesystem::path& folder, const Languages& languages) {
   const auto* seq2seq = dynamic_cast<const EncoderDecoderModel*>(model.get());
   if (seq2seq == nullptr)
     fail(folder.string(), "a model of type \"{}\" does not translate: expected one with an encoder and a decoder",
@@ -111,11 +114,22 @@ std::vector<std::int32_t> Translator::source_ids(const std::string& text, std::s
   return ids;
 }
 
+EncoderDecoderView Translator::view() const {
+  const std::int32_t language = tokenizers_.language_alone ? -1 : tokenizers_.language;
+  return {*model_, source_eos_, target_, tokenizers_.target->size(), language};
+}
+
+std::vector<std::int32_t> Translator::encode(const std::string& text, TextReport* report) const {
+  std::int64_t replaced = 0, cut = 0;
+  std::vector<std::int32_t> ids = source_ids(text, static_cast<std::size_t>(view().max_source()), replaced, cut);
+  if (report != nullptr) ++report->texts, report->empty += ids.empty() ? 1 : 0, report->invalid_utf8 += replaced, report->truncated += cut;
+  return ids;
+}
+
 std::vector<std::vector<Translation>> Translator::translate_n_best(Context& ctx, std::span<const std::string> texts,
                                                                    const GenerationConfig& config, const SearchOptions& options,
                                                                    TextReport* report) const {
-  const std::int32_t language = tokenizers_.language_alone ? -1 : tokenizers_.language;
-  const EncoderDecoderView view(*model_, source_eos_, target_, tokenizers_.target->size(), language);
+  const EncoderDecoderView view = this->view();
   std::vector<std::vector<std::int32_t>> all(texts.size());
   std::atomic<std::int64_t> invalid{0}, truncated{0};
   const auto longest = static_cast<std::size_t>(view.max_source());

@@ -58,6 +58,8 @@ class Classifier {
   // A folder with a …ForSequenceClassification and its tokenizer, a …ForTokenClassification and its tokenizer, or a
   // …ForImageClassification and its preprocessor_config.json. Error for other models says what they are for.
   static Classifier load(Context& ctx, const std::filesystem::path& folder, const std::filesystem::path& adapter = {});
+  // The same of a model that is loaded already, from this folder: others may share it.
+  static Classifier open(std::shared_ptr<const Model> model, const std::filesystem::path& folder);
 
   Kind kind() const { return kind_; }
   const Model& model() const { return *model_; }

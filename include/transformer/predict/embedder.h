@@ -41,6 +41,8 @@ class Embedder {
   // A folder of an encoder or decoder of text, with whatever head, or of an encoder-decoder, of which the encoder is used. What
   // sentence-transformers has written beside it (modules.json, sentence_bert_config.json) is honoured or refused by name.
   static Embedder load(Context& ctx, const std::filesystem::path& folder, const std::filesystem::path& adapter = {});
+  // The same of a model that is loaded already, from this folder: others may share it.
+  static Embedder open(std::shared_ptr<const Model> model, const std::filesystem::path& folder);
 
   std::int64_t size() const { return size_; }                 // of a vector
   const EmbedOptions& defaults() const { return defaults_; }  // what the folder says, or the mean

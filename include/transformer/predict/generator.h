@@ -69,10 +69,13 @@ class Generator {
   // Opens a model's folder. With a Context of bfloat16 the weights take half the memory. Error when it is not a model that generates
   // (it says what it is for), or has no tokenizer though text is wanted.
   static Generator load(Context& ctx, const std::filesystem::path& folder, const GeneratorOptions& options = {});
+  // The same of a model that is loaded already, from this folder: others may share it.
+  static Generator open(std::shared_ptr<const Model> model, const std::filesystem::path& folder, const GeneratorOptions& options = {});
 
   const SequenceModel& model() const { return *view_; }
   const GenerationConfig& config() const { return config_; }  // what the folder says
   bool has_encoder() const { return encoder_; }
+  std::int64_t context() const;  // tokens that a text may have: those of its table of positions, or that it was trained with; 0: not known
   const TokenizerPair& tokenizers() const { return tokenizers_; }  // of what is read and what is written; null without text
   const std::optional<ChatTemplate>& chat() const { return chat_; }
 
@@ -81,6 +84,9 @@ class Generator {
   std::vector<std::int32_t> encode(std::string_view text) const;
   // A conversation, up to where the assistant's answer begins. Error when the model has no chat template.
   std::vector<std::int32_t> encode_chat(const std::vector<ChatMessage>& messages, ChatOptions options = {}) const;
+
+  // What tokens add to the text of their prompt, as they come.
+  TextStream text_stream(std::span<const std::int32_t> prompt) const;
 
   // As transformer::generate. Generated::text and GeneratedToken::text are what a sequence adds to its prompt.
   std::vector<std::vector<Generated>> generate(Context& ctx, std::span<const std::vector<std::int32_t>> prompts,

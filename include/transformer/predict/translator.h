@@ -10,6 +10,7 @@
 #include <iosfwd>
 
 #include "transformer/generate/search.h"
+#include "transformer/models/model.h"
 #include "transformer/predict/text_report.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
 
@@ -48,6 +49,8 @@ class Translator {
   // Pegasus, T5, BART, the original; mBART, M2M100 and NLLB with their languages. In bfloat16 the weights take half the memory.
   static Translator load(Context& ctx, const std::filesystem::path& folder, const Languages& languages = {},
                          const std::filesystem::path& adapter = {});
+  // The same of a model that is loaded already, from this folder: others may share it.
+  static Translator open(std::shared_ptr<const Model> model, const std::filesystem::path& folder, const Languages& languages = {});
 
   std::string translate(Context& ctx, const std::string& text, const GenerationConfig& config = {.num_beams = 5}) const;
   std::vector<std::string> translate(Context& ctx, std::span<const std::string> texts, const GenerationConfig& config = {.num_beams = 5},
@@ -66,6 +69,10 @@ class Translator {
   TextReport translate_lines(Context& ctx, const LineSource& next, std::ostream& out, const GenerationConfig& config = {.num_beams = 5},
                              const SearchOptions& options = {}, const LineOptions& lines = {},
                              const std::function<bool()>& ready = {}) const;
+
+  // For who searches himself: the ids of a text as the view reads them. The view must not outlive this object.
+  std::vector<std::int32_t> encode(const std::string& text, TextReport* report = nullptr) const;
+  EncoderDecoderView view() const;
 
   const EncoderDecoder& model() const { return *model_; }
   const TokenizerPair& tokenizers() const { return tokenizers_; }

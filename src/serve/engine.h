@@ -1,0 +1,80 @@
+#pragma once
+// One model at work for many clients: a thread with a Context, and one loop for all that is generated or searched for. What is asked for
+// joins the loop at its next step and leaves it when it is done; other work, such as labels of a text, is done between steps.
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "generate/shared/loop.h"
+#include "transformer/core/context.h"
+
+namespace transformer::serve {
+
+struct EngineLimits {
+  std::int64_t rows = 64;     // sequences that are computed together
+  std::int64_t queue = 1024;  // requests that wait for a place
+  LoopLimits loop = {.part = 64, .step_tokens = 256, .kept_tokens = 16384};
+};
+
+class Engine {
+ public:
+  // model: what the loop generates with; null where there is only other work. Called on the engine's thread first.
+  using Load = std::function<const SequenceModel*(Context&)>;
+  Engine(const ContextOptions& context, const EngineLimits& limits, Load load);
+  ~Engine();  // what is under way is ended
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  void loaded();  // waits for the model; Error when it could not be loaded
+
+  // A source for the loop. Its functions are called on the engine's thread, `failed` too where the engine ends before it.
+  struct Job {
+    LoopSource source;
+    std::vector<std::int32_t> ids;  // what source.ids are of
+    std::int64_t rows = 1;          // sequences that it may need
+  };
+  // Its number. ApiError 429 when too many wait, 503 when the engine ends.
+  std::uint64_t submit(std::unique_ptr<Job> job);
+  void cancel(std::uint64_t number);  // frees its place; its functions may still be called until this has been seen
+
+  // Other work, in the order of the calls; the caller waits. What it throws comes out here.
+  void run(const std::function<void(Context&)>& work);
+
+  void finish();  // waits until all that was submitted is done, and takes nothing more
+
+  struct State {
+    std::int64_t waiting = 0, rows = 0, steps = 0, shared_tokens = 0;
+  };
+  State state() const;
+
+ private:
+  void work(const Load& load);
+  bool admit(GenerationLoop* loop);
+  void fail_admitted(const std::string& why);
+
+  EngineLimits limits_;
+  ContextOptions options_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_, idle_;
+  std::deque<std::pair<std::uint64_t, std::unique_ptr<Job>>> waiting_;
+  struct Admitted {
+    std::uint64_t number, in_loop;
+    std::unique_ptr<Job> job;
+    bool done = false;
+  };
+  std::deque<Admitted> admitted_;  // the engine's thread alone
+  std::vector<std::uint64_t> cancelled_;
+  std::deque<std::packaged_task<void(Context&)>> tasks_;
+  std::uint64_t next_ = 1;
+  bool finishing_ = false, ending_ = false, busy_ = false;
+  State state_;
+  std::promise<void> loading_;
+  std::shared_future<void> loaded_;
+  std::thread thread_;
+};
+
+}  // namespace transformer::serve

@@ -1,0 +1,309 @@
+#include "serve/http.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+
+#include "transformer/core/error.h"
+
+namespace transformer::serve {
+namespace {
+
+using namespace std::chrono_literals;
+
+thread_local int answered_socket = -1;
+
+// A descriptor for each connection: as many as the system lets us have.
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// A socket as httplib reads and writes it. All of a request must have come by a moment; each piece of an answer may wait for so long.
+class SocketStream final : public httplib::Stream {
+ public:
+  SocketStream(int socket, std::chrono::steady_clock::time_point receive_until, std::chrono::milliseconds send)
+      : socket_(socket), receive_until_(receive_until), send_(send) {}
+
+  bool is_readable() const override { return wait(POLLIN, left()); }
+  bool is_writable() const override { return wait(POLLOUT, send_) && !closed(); }
+  ssize_t read(char* to, size_t size) override {
+    // httplib reads heads byte by byte.
+    if (at_ == filled_) {
+      if (!is_readable()) return -1;
+      const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
+      if (got <= 0) return got;
+      at_ = 0, filled_ = static_cast<std::size_t>(got);
+    }
+    const std::size_t n = std::min(size, filled_ - at_);
+    std::memcpy(to, buffer_.data() + at_, n);
+    at_ += n;
+    return static_cast<ssize_t>(n);
+  }
+  ssize_t write(const char* from, size_t size) override {
+    if (!wait(POLLOUT, send_)) return -1;
+    return ::send(socket_, from, size, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  void get_remote_ip_and_port(std::string& ip, int& port) const override { name_of(getpeername, ip, port); }
+  void get_local_ip_and_port(std::string& ip, int& port) const override { name_of(getsockname, ip, port); }
+  socket_t socket() const override { return socket_; }
+
+  bool read_all() const { return at_ == filled_; }  // nothing of a next request was read
+
+ private:
+  std::chrono::milliseconds left() const {
+    return std::max(0ms, std::chrono::duration_cast<std::chrono::milliseconds>(receive_until_ - std::chrono::steady_clock::now()));
+  }
+  bool wait(short events, std::chrono::milliseconds time) const {
+    pollfd one{socket_, events, 0};
+    int n = 0;
+    do n = ::poll(&one, 1, static_cast<int>(time.count()));
+    while (n < 0 && errno == EINTR);
+    return n > 0 && (one.revents & events) != 0;
+  }
+  bool closed() const {
+    char byte = 0;
+    const ssize_t got = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  }
+  template <class F>
+  void name_of(F&& get, std::string& ip, int& port) const {
+    sockaddr_storage address{};
+    socklen_t length = sizeof(address);
+    std::array<char, NI_MAXHOST> host{};
+    std::array<char, NI_MAXSERV> service{};
+    if (get(socket_, reinterpret_cast<sockaddr*>(&address), &length) != 0 ||
+        getnameinfo(reinterpret_cast<sockaddr*>(&address), length, host.data(), host.size(), service.data(), service.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+      return;
+    ip = host.data();
+    port = std::atoi(service.data());
+  }
+
+  int socket_;
+  std::chrono::steady_clock::time_point receive_until_;
+  std::chrono::milliseconds send_;
+  std::array<char, 4096> buffer_{};
+  std::size_t at_ = 0, filled_ = 0;
+};
+
+}  // namespace
+
+HttpServer::HttpServer(const HttpLimits& limits) : limits_(limits) {
+  set_payload_max_length(static_cast<std::size_t>(limits.body_bytes));
+  set_keep_alive_max_count(1000000);  // only said to clients: connections are kept here
+  set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits.idle).count());
+  // As httplib's own, but two servers do not share a port.
+  set_socket_options([](socket_t socket) {
+    const int yes = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  });
+}
+
+HttpServer::~HttpServer() {
+  finish();
+  if (epoll_ >= 0) ::close(epoll_);
+  if (wake_ >= 0) ::close(wake_);
+}
+
+int HttpServer::bind(const std::string& host, int port) {
+  allow_many_descriptors();
+  if (port == 0) port = bind_to_any_port(host);
+  else if (!bind_to_port(host, port)) port = -1;
+  if (port <= 0) fail("serve", "cannot listen at {}: is the address this machine's, and is the port free?", host);
+  // httplib listens with room for five connections.
+  if (::listen(svr_sock_, SOMAXCONN) != 0) fail("serve", "cannot listen at {}:{}: {}", host, port, std::strerror(errno));
+  return port;
+}
+
+void HttpServer::start() {
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (epoll_ < 0 || wake_ < 0) fail("serve", "the system gives no descriptors: {}", std::strerror(errno));
+  ::fcntl(svr_sock_, F_SETFL, ::fcntl(svr_sock_, F_GETFL) | O_NONBLOCK);
+  for (const int socket : {static_cast<int>(svr_sock_), wake_}) {
+    epoll_event event{.events = EPOLLIN, .data = {.fd = socket}};
+    epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event);
+  }
+  watcher_ = std::thread([this] { watch(); });
+}
+
+void HttpServer::finish() {
+  if (!watcher_.joinable()) return;
+  finishing_ = true;
+  const std::uint64_t one = 1;
+  static_cast<void>(!::write(wake_, &one, sizeof(one)));
+  watcher_.join();
+  {
+    const std::lock_guard lock(mutex_);
+    no_more_work_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+  workers_.clear();
+  for (const int socket : returned_) drop(socket);
+  returned_.clear();
+  ::close(svr_sock_.exchange(INVALID_SOCKET));
+}
+
+bool HttpServer::client_is_gone() {
+  if (answered_socket < 0) return false;
+  char byte = 0;
+  const ssize_t got = ::recv(answered_socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
+// --- the watcher ----------------------------------------------------------------------------------------------------------
+
+void HttpServer::watch() {
+  std::array<epoll_event, 256> events{};
+  auto looked = Clock::now();
+  while (!finishing_) {
+    const int n = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 250);
+    for (int i = 0; i < n; ++i) {
+      const int socket = events[static_cast<std::size_t>(i)].data.fd;
+      if (socket == wake_) {
+        std::uint64_t count = 0;
+        static_cast<void>(!::read(wake_, &count, sizeof(count)));
+        std::vector<int> returned;
+        {
+          const std::lock_guard lock(mutex_);
+          returned.swap(returned_);
+        }
+        for (const int back : returned) {
+          epoll_event event{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = back}};
+          watched_[back] = {Clock::now() + limits_.idle, false};
+          if (epoll_ctl(epoll_, EPOLL_CTL_ADD, back, &event) != 0) drop(back);
+        }
+      } else if (socket == svr_sock_) {
+        accept_new();
+      } else if (watched_.contains(socket)) {
+        look_at(socket);
+      }
+    }
+    if (Clock::now() - looked > 250ms) give_up_late_ones(), looked = Clock::now();
+  }
+  while (!watched_.empty()) drop(watched_.begin()->first);
+}
+
+void HttpServer::accept_new() {
+  for (int i = 0; i < 64; ++i) {
+    const int socket = accept4(svr_sock_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (socket < 0) {
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(5ms);  // until others are closed
+      return;
+    }
+    if (open_ >= limits_.connections) {
+      ::close(socket);
+      continue;
+    }
+    ++open_;
+    const int yes = 1;
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    watched_[socket] = {Clock::now() + limits_.idle, false};
+    epoll_event event{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = socket}};
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event) != 0) drop(socket);
+  }
+}
+
+// Is the head of a request there?
+void HttpServer::look_at(int socket) {
+  static thread_local std::vector<char> peeked;
+  peeked.resize(static_cast<std::size_t>(limits_.head_bytes));
+  const ssize_t got = ::recv(socket, peeked.data(), peeked.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return drop(socket);
+  const std::string_view head(peeked.data(), static_cast<std::size_t>(got));
+  if (head.find("\r\n\r\n") != std::string_view::npos) return hand_to_worker(socket);
+  if (std::ssize(head) == limits_.head_bytes) return refuse(socket, 431);
+  Connection& c = watched_[socket];
+  if (!c.begun) c = {Clock::now() + limits_.receive, true};
+}
+
+void HttpServer::give_up_late_ones() {
+  std::vector<std::pair<int, bool>> late;
+  for (const auto& [socket, c] : watched_)
+    if (Clock::now() > c.until) late.emplace_back(socket, c.begun);
+  for (const auto& [socket, begun] : late) begun ? refuse(socket, 408) : drop(socket);
+}
+
+void HttpServer::refuse(int socket, int status) {
+  const std::string body = error_body != nullptr ? error_body(status) : "";
+  const std::string answer = fmt::format(
+      "HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}", status,
+      status == 431 ? "Request Header Fields Too Large" : "Request Timeout", body.size(), body);
+  static_cast<void>(::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+  // What was not read would reset the connection before the client has read the answer.
+  ::shutdown(socket, SHUT_WR);
+  std::array<char, 4096> rest{};
+  for (int i = 0; i < 64 && ::recv(socket, rest.data(), rest.size(), MSG_DONTWAIT) > 0; ++i) {
+  }
+  drop(socket);
+}
+
+void HttpServer::drop(int socket) {
+  watched_.erase(socket);
+  ::close(socket);
+  --open_;
+}
+
+void HttpServer::hand_to_worker(int socket) {
+  watched_.erase(socket);
+  epoll_ctl(epoll_, EPOLL_CTL_DEL, socket, nullptr);
+  const std::lock_guard lock(mutex_);
+  ready_.push_back(socket);
+  if (idle_workers_ < std::ssize(ready_) && std::ssize(workers_) < limits_.workers) workers_.emplace_back([this] { work(); });
+  changed_.notify_one();
+}
+
+// --- workers --------------------------------------------------------------------------------------------------------------
+
+void HttpServer::work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ++idle_workers_;
+    changed_.wait(lock, [this] { return !ready_.empty() || no_more_work_; });
+    --idle_workers_;
+    if (ready_.empty()) return;
+    const int socket = ready_.front();
+    ready_.pop_front();
+    lock.unlock();
+    const bool goes_on = answer(socket);
+    lock.lock();
+    if (goes_on) {
+      returned_.push_back(socket);
+      const std::uint64_t one = 1;
+      static_cast<void>(!::write(wake_, &one, sizeof(one)));
+    } else {
+      ::shutdown(socket, SHUT_WR);
+      ::close(socket);
+      --open_;
+    }
+  }
+}
+
+bool HttpServer::answer(int socket) {
+  answered_socket = socket;
+  SocketStream stream(socket, Clock::now() + limits_.receive, limits_.send);
+  bool closed = false;
+  bool fine = false;
+  try {
+    fine = process_request(stream, finishing_, closed, nullptr);
+  } catch (const std::exception&) {  // what httplib itself cannot answer
+    fine = false;
+  }
+  answered_socket = -1;
+  return fine && !closed && !finishing_ && stream.read_all();
+}
+
+}  // namespace transformer::serve

@@ -1,0 +1,334 @@
+// The endpoints that give an answer at once.
+#include <fstream>
+
+#include "io/shared/base64.h"
+#include "serve/api.h"
+#include "serve/generation.h"
+#include "transformer/core/error.h"
+
+namespace transformer::serve {
+namespace {
+
+using nlohmann::json;
+
+std::vector<std::string> texts_of(const AnyOf& field, const std::string& name, std::size_t most) {
+  std::vector<std::string> texts = strings_of(field, name);
+  if (texts.empty()) detail::wrong(name, "a text or a list of texts");
+  if (texts.size() > most) detail::wrong(name, fmt::format("{} texts or fewer", most));
+  return texts;
+}
+
+std::string_view purpose_name(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::text_vectors: return "text_vectors";
+    case Purpose::next_words: return "next_words";
+    case Purpose::masked_words: return "masked_words";
+    case Purpose::text_labels: return "text_labels";
+    case Purpose::token_labels: return "token_labels";
+    case Purpose::another_text: return "another_text";
+    case Purpose::image_vectors: return "image_vectors";
+    case Purpose::image_labels: return "image_labels";
+    case Purpose::forecast: return "forecast";
+    case Purpose::series_vectors: return "series_vectors";
+    case Purpose::series_labels: return "series_labels";
+  }
+  return "";
+}
+
+json labels_json(const std::vector<Label>& labels) {
+  json out = json::array();
+  for (const Label& l : labels) out.push_back({{"label", l.name}, {"score", l.score}});
+  return out;
+}
+
+SeriesTable table_of(const nlohmann::ordered_json& series) {
+  SeriesTable table{.name = "series"};
+  std::size_t rows = 0;
+  for (const auto& [channel, values] : series.items()) {
+    if (!values.is_array() || values.empty()) detail::wrong("series", "lists of numbers by the names of the channels");
+    if (!table.channels.empty() && values.size() != rows) detail::wrong("series", "lists of equal length");
+    rows = values.size();
+    table.channels.push_back(channel);
+  }
+  if (table.channels.empty()) detail::wrong("series", "one channel or more");
+  for (std::size_t row = 0; row < rows; ++row)
+    for (const std::string& channel : table.channels) {
+      const auto& value = series[channel][row];
+      if (!value.is_number()) detail::wrong("series", "lists of numbers by the names of the channels");
+      table.values.push_back(value.get<double>());
+    }
+  return table;
+}
+
+// The channels of a table in the order of names, where they are the same.
+SeriesTable in_order(const SeriesTable& table, const std::vector<std::string>& names) {
+  SeriesTable out = table;
+  out.channels = names;
+  out.values.clear();
+  for (std::int64_t row = 0; row < table.rows(); ++row)
+    for (const std::string& name : names) {
+      const auto found = std::find(table.channels.begin(), table.channels.end(), name);
+      if (found == table.channels.end()) throw ApiError(400, fmt::format("'series' has no channel '{}'", name), "series", "missing_field");
+      out.values.push_back(table.at(row, found - table.channels.begin()));
+    }
+  return out;
+}
+
+}  // namespace
+
+json Api::models_list() const {
+  json data = json::array();
+  for (const auto& m : models_)
+    data.push_back({{"id", m->name()},
+                    {"object", "model"},
+                    {"created", m->created()},
+                    {"owned_by", "local"},
+                    {"purpose", purpose_name(m->purpose())}});
+  return {{"object", "list"}, {"data", data}};
+}
+
+json Api::health() const {
+  json names = json::array();
+  for (const auto& m : models_) names.push_back(m->name());
+  return {{"status", "ok"}, {"models", names}};
+}
+
+json Api::embeddings(const EmbeddingRequest& request) {
+  HostedModel& model = model_for(request.model, "give vectors of texts", [](const HostedModel& m) { return m.embedder() != nullptr; });
+  const std::string format = request.encoding_format.value_or("float");
+  if (format != "float" && format != "base64") detail::wrong("encoding_format", "float or base64");
+  const std::vector<std::string> texts = texts_of(request.input, "input", 2048);
+  std::vector<float> values;
+  model.engine().run([&](Context& ctx) { values = model.embedder()->embed(ctx, texts).to_vector<float>(); });
+  const auto size = static_cast<std::size_t>(model.embedder()->size());
+  json data = json::array();
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::span<const float> vector(values.data() + i * size, size);
+    json embedding;
+    if (format == "base64") embedding = to_base64({reinterpret_cast<const char*>(vector.data()), vector.size_bytes()});
+    else embedding = vector;
+    data.push_back({{"object", "embedding"}, {"index", i}, {"embedding", std::move(embedding)}});
+    tokens += std::ssize(model.tokenizers().source->tokenize(texts[i]).ids);
+  }
+  counters_.tokens(model.name(), tokens, 0);
+  return {{"object", "list"}, {"data", data}, {"model", model.name()}, {"usage", {{"prompt_tokens", tokens}, {"total_tokens", tokens}}}};
+}
+
+json Api::translate(const TranslateRequest& request) {
+  HostedModel& model = model_for(request.model, "translate", [](const HostedModel& m) { return m.translates(); });
+  if (request.format && *request.format != "text") detail::wrong("format", "text");
+  const std::vector<std::string> texts = texts_of(request.q, "q", 1024);
+  // A model for two languages has no names for them; whoever sends the ones in its own name is right.
+  const Languages named = model.named_languages();
+  const auto own = [](const std::optional<std::string>& given, const std::string& name) {
+    return !given || given->empty() || *given == "auto" || *given == name;
+  };
+  Languages languages;
+  if (!own(request.source, named.source_lang)) languages.source_lang = *request.source;
+  if (!own(request.target, named.target_lang)) languages.target_lang = *request.target;
+  std::shared_ptr<const HostedModel::Translation> by;
+  try {
+    by = model.translation(languages);
+  } catch (const Error& e) {
+    throw ApiError(400, e.what(), "target", "unknown_language");
+  }
+  GenerationConfig config{.num_beams = std::max<std::int64_t>(request.beam.value_or(5), 1 + request.alternatives.value_or(0))};
+  config.num_return_sequences = 1 + request.alternatives.value_or(0);
+  const SearchCall call(by->view, config, {});
+
+  struct Exchange {
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::vector<std::vector<Hypothesis>> found;
+    std::size_t left = 0;
+    std::exception_ptr failed;
+  };
+  const auto exchange = std::make_shared<Exchange>();
+  exchange->found.resize(texts.size());
+  std::vector<std::unique_ptr<Engine::Job>> jobs;
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    auto job = std::make_unique<Engine::Job>();
+    job->ids = by->translator.encode(texts[i]);
+    if (job->ids.empty()) continue;  // its translation is empty
+    tokens += std::ssize(job->ids);
+    job->rows = config.num_beams;
+    job->source = call.source(job->ids, [exchange, i, by](std::vector<Hypothesis> best) {
+      const std::lock_guard lock(exchange->mutex);
+      exchange->found[i] = std::move(best);
+      --exchange->left;
+      exchange->changed.notify_one();
+    });
+    job->source.failed = [exchange](std::exception_ptr why) {
+      const std::lock_guard lock(exchange->mutex);
+      exchange->failed = why;
+      exchange->changed.notify_one();
+    };
+    jobs.push_back(std::move(job));
+  }
+  exchange->left = jobs.size();
+  std::vector<std::uint64_t> numbers;
+  std::unique_lock lock(exchange->mutex, std::defer_lock);
+  try {
+    for (auto& job : jobs) numbers.push_back(model.engine().submit(std::move(job)));
+    lock.lock();
+    wait_for(lock, exchange->changed, until(), [&] { return exchange->left == 0 || exchange->failed != nullptr; });
+    if (exchange->failed != nullptr) std::rethrow_exception(exchange->failed);
+  } catch (...) {
+    for (const std::uint64_t number : numbers) model.engine().cancel(number);
+    counters_.cancelled(model.name());
+    throw;
+  }
+  json best = json::array(), others = json::array();
+  std::int64_t written = 0;
+  for (const std::vector<Hypothesis>& found : exchange->found) {
+    best.push_back(found.empty() ? "" : by->translator.tokenizers().target->decode(found.front().ids));
+    json more = json::array();
+    for (std::size_t i = 1; i < found.size(); ++i) more.push_back(by->translator.tokenizers().target->decode(found[i].ids));
+    others.push_back(std::move(more));
+    if (!found.empty()) written += std::ssize(found.front().ids) + 1;
+  }
+  counters_.tokens(model.name(), tokens, written);
+  const bool one = request.q.value.is_string();
+  json answer{{"translatedText", one ? best[0] : best}};
+  if (request.alternatives.value_or(0) > 0) answer["alternatives"] = one ? others[0] : others;
+  return answer;
+}
+
+json Api::languages() const {
+  json all = json::array();
+  for (const auto& m : models_) {
+    if (!m->translates()) continue;
+    const Languages named = m->named_languages();
+    const std::string source = named.source_lang.empty() ? "auto" : named.source_lang;
+    const std::string target = named.target_lang.empty() ? "auto" : named.target_lang;
+    all.push_back({{"code", source}, {"name", source == "auto" ? "what " + m->name() + " reads" : source}, {"targets", {target}}});
+  }
+  return all;
+}
+
+json Api::classify(const ClassifyRequest& request) {
+  HostedModel& model = model_for(request.model, "classify", [](const HostedModel& m) { return m.classifier() != nullptr; });
+  const Classifier& classifier = *model.classifier();
+  ClassifyOptions options;
+  options.top_k = request.top_k;
+  json results = json::array();
+  if (classifier.kind() == Classifier::Kind::images) {
+    if (!request.image) throw ApiError(400, "'image' is missing: the model classifies pictures", "image", "missing_field");
+    std::vector<Image> images;
+    try {
+      images.push_back(decode_image(from_base64(*request.image), "image", std::int64_t{1} << 25));
+    } catch (const Error& e) {
+      throw ApiError(400, e.what(), "image", "invalid_value");
+    }
+    std::vector<std::vector<Label>> labels;
+    model.engine().run([&](Context& ctx) { labels = classifier.images(ctx, images, options); });
+    for (const auto& one : labels) results.push_back({{"labels", labels_json(one)}});
+  } else {
+    if (!request.text.given()) throw ApiError(400, "'text' is missing: the model classifies texts", "text", "missing_field");
+    const std::vector<std::string> texts = texts_of(request.text, "text", 1024);
+    if (classifier.kind() == Classifier::Kind::texts) {
+      std::vector<std::vector<Label>> labels;
+      model.engine().run([&](Context& ctx) { labels = classifier.texts(ctx, texts, options); });
+      for (const auto& one : labels) results.push_back({{"labels", labels_json(one)}});
+    } else {
+      std::vector<std::vector<FoundEntity>> found;
+      model.engine().run([&](Context& ctx) { found = classifier.entities(ctx, texts, options); });
+      for (const auto& one : found) {
+        json entities = json::array();
+        for (const FoundEntity& e : one)
+          entities.push_back({{"type", e.type}, {"text", e.text}, {"begin", e.place.begin}, {"end", e.place.end}, {"score", e.score}});
+        results.push_back({{"entities", entities}});
+      }
+    }
+  }
+  return {{"model", model.name()}, {"results", results}};
+}
+
+json Api::forecast(const ForecastRequest& request) {
+  HostedModel& model = model_for(request.model, "forecast", [](const HostedModel& m) { return m.forecaster() != nullptr; });
+  const Forecaster& forecaster = *model.forecaster();
+  SeriesTable table;
+  try {
+    if (request.series.value.is_string()) {
+      std::vector<std::string> lines;
+      std::istringstream in(request.series.value.get<std::string>());
+      for (std::string line; std::getline(in, line);) lines.push_back(line);
+      std::size_t at = 0;
+      TableOptions options;
+      if (forecaster.notes() != nullptr)
+        options.channels = forecaster.notes()->channels, options.usual_date_column = forecaster.notes()->date_column;
+      table = read_table([&](std::string& line) { return at < lines.size() && (line = lines[at++], true); }, "series", options);
+    } else if (request.series.value.is_object()) {
+      table = table_of(request.series.value);
+      if (forecaster.notes() != nullptr) table = in_order(table, forecaster.notes()->channels);
+    } else {
+      detail::wrong("series", "lists of numbers by the names of the channels, or CSV");
+    }
+  } catch (const Error& e) {
+    throw ApiError(400, e.what(), "series", "invalid_value");
+  }
+  SeriesForecast found;
+  model.engine().run([&](Context& ctx) { found = forecaster.forecast(ctx, table, request.steps.value_or(0)); });
+  const SeriesTable rows = found.table();
+  json columns = json::object(), dates = json::array();
+  for (std::size_t c = 0; c < rows.channels.size(); ++c) {
+    json values = json::array();
+    for (std::int64_t row = 0; row < rows.rows(); ++row) values.push_back(rows.at(row, static_cast<std::int64_t>(c)));
+    columns[rows.channels[c]] = std::move(values);
+  }
+  for (std::int64_t row = 0; row < rows.rows() && !rows.dates.empty(); ++row) dates.push_back(rows.date(row));
+  json answer{{"model", model.name()}, {"forecast", columns}};
+  if (!dates.empty()) answer["dates"] = dates;
+  return answer;
+}
+
+json Api::tokenize(const TokenizeRequest& request) const {
+  const HostedModel& model = model_for(request.model, "read text", [](const HostedModel& m) { return m.tokenizers().source != nullptr; });
+  const Encoding found = model.tokenizers().source->tokenize(request.text, request.special_tokens.value_or(true));
+  json places = json::array();
+  for (const TokenPlace& place : found.places) places.push_back({place.begin, place.end});
+  return {{"model", model.name()}, {"tokens", found.ids}, {"pieces", found.tokens}, {"places", places}, {"count", found.size()}};
+}
+
+json Api::detokenize(const DetokenizeRequest& request) const {
+  const HostedModel& model = model_for(request.model, "read text", [](const HostedModel& m) { return m.tokenizers().target != nullptr; });
+  std::vector<std::int32_t> ids;
+  for (const std::int64_t id : request.tokens) {
+    if (id < 0 || id >= model.tokenizers().target->size()) detail::wrong("tokens", "numbers of tokens that the model has");
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  return {{"model", model.name()}, {"text", model.tokenizers().target->decode(ids)}};
+}
+
+// Lines of metrics.jsonl from byte `from` on. A half-written last line comes with a later call.
+json Api::training_metrics(const httplib::Request& request) const {
+  if (training_.empty()) throw ApiError(404, "no training is watched: start the server with --training FOLDER", {}, "not_found");
+  std::int64_t from = 0;
+  if (request.has_param("from")) {
+    const std::string text = request.get_param_value("from");
+    if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos)
+      detail::wrong("from", "what 'next' of an earlier answer was");
+    from = std::stoll(text);
+  }
+  json records = json::array();
+  std::ifstream in(training_ / "metrics.jsonl", std::ios::binary);
+  in.seekg(0, std::ios::end);
+  const std::int64_t size = in ? static_cast<std::int64_t>(in.tellg()) : 0;
+  const bool again = from > size;  // a new training: from the beginning
+  if (again) from = 0;
+  constexpr std::int64_t most = 1 << 20;  // bytes of an answer
+  std::string text(static_cast<std::size_t>(std::min(size - from, most)), '\0');
+  if (in) in.seekg(from), in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::int64_t next = from;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    json record = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
+                              false);
+    if (record.is_object()) records.push_back(std::move(record));
+    next = from + static_cast<std::int64_t>(end) + 1;
+  }
+  return {{"folder", training_.filename().string()}, {"records", records}, {"next", next}, {"restarted", again}};
+}
+
+}  // namespace transformer::serve
