@@ -6,6 +6,8 @@
 #include "transformer/core/context.h"                  // Context: device, threads, random numbers, precision
 #include "transformer/core/fast_precision.h"           // fast_precision: bfloat16 or float32
 #include "transformer/core/tensor.h"                   // Tensor
+#include "transformer/explain/bars.h"                  // pictures of what comes next
+#include "transformer/explain/explainer.h"             // a look inside a model of any family
 #include "transformer/explain/picture.h"               // pictures of attention
 #include "transformer/explain/plot.h"                  // pictures of series
 #include "transformer/explain/rollout.h"               // where in an image an answer comes from

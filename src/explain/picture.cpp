@@ -13,14 +13,14 @@ namespace {
 
 using namespace svg;
 
-std::vector<Label> labels_of(const std::vector<std::string>& texts) {
-  std::vector<Label> labels;
+std::vector<Text> labels_of(const std::vector<std::string>& texts) {
+  std::vector<Text> labels;
   for (const std::string& text : texts) labels.push_back(label_of(text));
   return labels;
 }
 
-double widest(const std::vector<Label>& labels) {
-  return std::max_element(labels.begin(), labels.end(), [](const Label& a, const Label& b) { return a.width < b.width; })->width;
+double widest(const std::vector<Text>& labels) {
+  return std::max_element(labels.begin(), labels.end(), [](const Text& a, const Text& b) { return a.width < b.width; })->width;
 }
 
 void check(const AttentionPicture& p) {
@@ -36,11 +36,11 @@ void check(const AttentionPicture& p) {
 
 }  // namespace
 
-std::string attention_svg(const AttentionPicture& picture) {
+std::string attention_svg(const AttentionPicture& picture, Theme theme) {
   check(picture);
-  const std::vector<Label> rows = labels_of(picture.rows), columns = labels_of(picture.columns);
-  const Label caption = label_of(picture.caption, longest_caption), row_title = label_of(picture.row_title),
-              column_title = label_of(picture.column_title);
+  const std::vector<Text> rows = labels_of(picture.rows), columns = labels_of(picture.columns);
+  const Text caption = label_of(picture.caption, longest_caption), row_title = label_of(picture.row_title),
+             column_title = label_of(picture.column_title);
   const auto [least, greatest] = std::minmax_element(picture.values.begin(), picture.values.end());
   const double low = std::min(0.0, static_cast<double>(*least)), high = static_cast<double>(*greatest);
   const auto share = [&](double value) { return high > low ? (value - low) / (high - low) : 0.0; };
@@ -81,7 +81,7 @@ std::string attention_svg(const AttentionPicture& picture) {
 
   // The scale: ten steps from low to high below the cells.
   const double scale_top = bottom + 2 * gap, step = 12.0;
-  const Label from = label_of(fmt::format("{:.3g}", low)), to = label_of(fmt::format("{:.3g}", high));
+  const Text from = label_of(fmt::format("{:.3g}", low)), to = label_of(fmt::format("{:.3g}", high));
   const double scale_left = left + from.width + gap, scale_right = scale_left + 11 * step;
   d.text(left, scale_top + font - 2, from, "soft", "start");
   for (int i = 0; i <= 10; ++i)
@@ -103,7 +103,7 @@ std::string attention_svg(const AttentionPicture& picture) {
     d.text(margin, height - margin, caption, "ink", "start");
   }
 
-  return d.document(width, height, picture.caption.empty() ? label_of("attention") : caption);
+  return d.document(width, height, picture.caption.empty() ? label_of("attention") : caption, theme);
 }
 
 }  // namespace transformer

@@ -26,7 +26,9 @@ void check(const SeriesPlot& plot) {
     if (panel.low.size() != panel.high.size() || (!panel.low.empty() && panel.low.size() != next))
       fail("series_svg", "panel '{}' has a band of {} and {} values: expected {} or none", panel.title, panel.low.size(), panel.high.size(),
            next);
-    for (const auto* values : {&panel.history, &panel.forecast, &panel.low, &panel.high})
+    if (!panel.shades.empty() && panel.shades.size() != past)
+      fail("series_svg", "panel '{}' has {} shades for {} rows", panel.title, panel.shades.size(), past);
+    for (const auto* values : {&panel.history, &panel.forecast, &panel.low, &panel.high, &panel.shades})
       if (!std::all_of(values->begin(), values->end(), [](double v) { return std::abs(v) < 1e300; }))
         fail("series_svg", "panel '{}' has a value that cannot be drawn", panel.title);
   }
@@ -87,8 +89,8 @@ struct Ticks {
 
 class Plot {
  public:
-  explicit Plot(const SeriesPlot& plot)
-      : plot_(plot), past_(std::ssize(plot.panels.front().history)), all_(past_ + std::ssize(plot.panels.front().forecast)) {
+  Plot(const SeriesPlot& plot, Theme theme)
+      : plot_(plot), theme_(theme), past_(std::ssize(plot.panels.front().history)), all_(past_ + std::ssize(plot.panels.front().forecast)) {
     for (const SeriesPanel& panel : plot.panels) {
       const Range range = range_of(panel);
       const Ticks ticks(range.low, range.high);
@@ -97,7 +99,7 @@ class Plot {
   }
 
   std::string draw() {
-    const Label title = label_of(plot_.title, longest_caption);
+    const Text title = label_of(plot_.title, longest_caption);
     double top = margin;
     if (!plot_.title.empty()) {
       drawing_.text(left_, top + font, title, "ink", "start", " style=\"font-weight:bold\"");
@@ -110,7 +112,7 @@ class Plot {
       top += panel_height + 3 * font + 3 * gap;
     }
     return drawing_.document(left_ + std::max(panel_width, title.width) + margin, top - font,
-                             plot_.title.empty() ? label_of("series") : title);
+                             plot_.title.empty() ? label_of("series") : title, theme_);
   }
 
  private:
@@ -128,7 +130,7 @@ class Plot {
         drawing_.add(R"(<line x1="{0:.1f}" y1="{2:.1f}" x2="{1:.1f}" y2="{2:.1f}" class="{3}"/>)"
                      "\n",
                      at, at + 24, middle, kind);
-      const Label label = label_of(text);
+      const Text label = label_of(text);
       drawing_.text(at + 32, top + font, label, "soft", "start");
       at += 32 + label.width + 3 * gap;
     };
@@ -172,6 +174,17 @@ class Plot {
     }
   }
 
+  void draw_shades(const std::vector<double>& shades, double top) {
+    const double greatest = shades.empty() ? 0.0 : *std::max_element(shades.begin(), shades.end());
+    for (std::int64_t row = 0; greatest > 0.0 && row < std::ssize(shades); ++row) {
+      const double value = shades[static_cast<std::size_t>(row)], half = panel_width / static_cast<double>(all_ - 1) / 2;
+      const double from = std::max(x(row) - half, left_), to = std::min(x(row) + half, left_ + panel_width);
+      drawing_.add(R"(<rect x="{:.2f}" y="{:.1f}" width="{:.2f}" height="{:.1f}" class="cell" fill-opacity="{:.3f}">)", from, top,
+                   to - from, panel_height, 0.55 * std::max(value, 0.0) / greatest);
+      drawing_.add("<title>{:.4g}</title></rect>\n", value);
+    }
+  }
+
   void draw_panel(const SeriesPanel& panel, double top) {
     const double begin = top + font + gap, bottom = begin + panel_height, right = left_ + panel_width;
     const auto [low, high] = range_of(panel);
@@ -180,6 +193,7 @@ class Plot {
     drawing_.add(R"(<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" class="grid"/>)"
                  "\n",
                  left_, begin, panel_width, panel_height);
+    draw_shades(panel.shades, begin);
     const Ticks ticks(low, high);
     for (std::int64_t i = 0; i < ticks.count; ++i) {
       const double at = place(ticks.at(i));
@@ -216,6 +230,7 @@ class Plot {
   }
 
   const SeriesPlot& plot_;
+  Theme theme_;
   std::int64_t past_, all_;
   double left_ = margin;
   Drawing drawing_;
@@ -223,9 +238,9 @@ class Plot {
 
 }  // namespace
 
-std::string series_svg(const SeriesPlot& plot) {
+std::string series_svg(const SeriesPlot& plot, Theme theme) {
   check(plot);
-  return Plot(plot).draw();
+  return Plot(plot, theme).draw();
 }
 
 }  // namespace transformer

@@ -102,7 +102,7 @@ Image rollout_picture(const Image& image, const Rollout& rollout) {
   return out;
 }
 
-std::string rollout_svg(const Image& image, const Rollout& rollout, const std::string& caption) {
+std::string rollout_svg(const Image& image, const Rollout& rollout, const std::string& caption, Theme theme) {
   const std::vector<float> opacities = shares(rollout);
   const Image large = enlarged(image);
   const auto width = static_cast<double>(large.width), height = static_cast<double>(large.height);
@@ -119,10 +119,10 @@ std::string rollout_svg(const Image& image, const Rollout& rollout, const std::s
           colour[1], colour[2], strongest * opacities[i]);
     d.add("<title>row {}, column {}: {:.4g}</title></rect>\n", row + 1, column + 1, rollout.values[i]);
   }
-  const svg::Label label = svg::label_of(caption, svg::longest_caption), title = svg::label_of(caption.empty() ? "attention" : caption);
+  const svg::Text label = svg::label_of(caption, svg::longest_caption), title = svg::label_of(caption.empty() ? "attention" : caption);
   const double text_height = caption.empty() ? 0.0 : svg::font + svg::gap;
   if (!caption.empty()) d.text(x, y + height + text_height, label, "ink", "start");
-  return d.document(std::max(width, label.width) + 2 * svg::margin, height + text_height + 2 * svg::margin, title);
+  return d.document(std::max(width, label.width) + 2 * svg::margin, height + text_height + 2 * svg::margin, title, theme);
 }
 
 }  // namespace transformer

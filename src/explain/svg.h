@@ -9,18 +9,20 @@
 #include <string_view>
 #include <utility>
 
+#include "transformer/explain/theme.h"
+
 namespace transformer::svg {
 
 constexpr double font = 14.0, column = 0.61 * font;  // a monospace font; wide glyphs take two columns, and need less
 constexpr double gap = 8.0, margin = 16.0;
 constexpr std::int64_t longest_label = 40, longest_caption = 120;  // columns; longer ones end in …
 
-struct Label {
+struct Text {
   std::string full, shown;  // as XML
   double width = 0.0;       // of what is shown, in pixels
 };
 // UTF-8: what is not, and what XML cannot hold, is shown as U+FFFD.
-Label label_of(const std::string& utf8, std::int64_t longest = longest_label);
+Text label_of(const std::string& utf8, std::int64_t longest = longest_label);
 
 class Drawing {
  public:
@@ -29,9 +31,9 @@ class Drawing {
     fmt::format_to(std::back_inserter(text_), format, std::forward<Args>(args)...);
   }
   // kind: ink or soft; anchor: start, middle or end; more: further attributes, with a space in front
-  void text(double x, double y, const Label& label, std::string_view kind, std::string_view anchor, std::string_view more = "");
+  void text(double x, double y, const Text& label, std::string_view kind, std::string_view anchor, std::string_view more = "");
   // All of it on paper of this size.
-  std::string document(double width, double height, const Label& title) const;
+  std::string document(double width, double height, const Text& title, Theme theme = Theme::automatic) const;
 
  private:
   std::string text_;

@@ -11,6 +11,23 @@ std::string architecture_of(const Model& model) {
   return model_type_of(config);
 }
 
+std::string_view name_of(Purpose purpose) {
+  switch (purpose) {
+    case Purpose::text_vectors: return "text_vectors";
+    case Purpose::next_words: return "next_words";
+    case Purpose::masked_words: return "masked_words";
+    case Purpose::text_labels: return "text_labels";
+    case Purpose::token_labels: return "token_labels";
+    case Purpose::another_text: return "another_text";
+    case Purpose::image_vectors: return "image_vectors";
+    case Purpose::image_labels: return "image_labels";
+    case Purpose::forecast: return "forecast";
+    case Purpose::series_vectors: return "series_vectors";
+    case Purpose::series_labels: return "series_labels";
+  }
+  fail("purpose", "{} is none", static_cast<int>(purpose));
+}
+
 std::string describe(Purpose purpose) {
   switch (purpose) {
     case Purpose::text_vectors: return "it gives vectors of text: see 'transformer embed'";

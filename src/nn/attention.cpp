@@ -60,6 +60,7 @@ Tensor Attention::operator()(Context& ctx, const Tensor& x, const AttentionCall&
   if (call.rope)           // Q and K lie side by side: one turn for both
     h = rope(ctx, h, call.position, *call.rope,
              {.heads = heads + kv_heads, .head_dim = head_dim, .rotary_dim = rotary_dim, .pairs = rope_pairs});
+  if (call.projected != nullptr) *call.projected = h;
   if (call.cache == nullptr) return out(ctx, self_attention(ctx, h, options));
   const std::int64_t wide = heads * head_dim;
   call.cache->append(ctx, *call.layer, h.column_block(wide, 2 * kv_heads * head_dim));

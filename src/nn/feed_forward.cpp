@@ -35,10 +35,12 @@ FeedForward::FeedForward(const StackConfig& c)
       in(c.d_model, is_gated(kind) ? std::vector<std::int64_t>{c.d_ff, c.d_ff} : std::vector<std::int64_t>{c.d_ff}, c.ffn_bias),
       out(c.d_ff, c.d_model, c.ffn_bias) {}
 
-Tensor FeedForward::operator()(Context& ctx, const Tensor& x) const {
+Tensor FeedForward::operator()(Context& ctx, const Tensor& x, Tensor* inner) const {
   const Activation activation = activation_of(kind);
-  if (!is_gated(kind)) return out(ctx, in(ctx, x, activation, dropout));
-  return out(ctx, transformer::dropout(ctx, gated(ctx, activation, in(ctx, x)), dropout));
+  const Tensor h = is_gated(kind) ? transformer::dropout(ctx, gated(ctx, activation, in(ctx, x)), dropout)
+                                  : in(ctx, x, activation, dropout);
+  if (inner != nullptr) *inner = h;
+  return out(ctx, h);
 }
 
 }  // namespace transformer

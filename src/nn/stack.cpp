@@ -18,16 +18,16 @@ Layer::Layer(const StackConfig& c)
   if (order == BlockOrder::sequential) around_attention.dropout = c.attention_output_dropout;
 }
 
-void Layer::operator()(Context& ctx, Stream& x, const AttentionCall& self, const AttentionCall& cross) const {
+void Layer::operator()(Context& ctx, Stream& x, const AttentionCall& self, const AttentionCall& cross, Tensor* inner) const {
   const auto in_some = [&](const Tensor& sub) { return drop_sequences(ctx, sub, self.sequences, drop_path); };
   if (order == BlockOrder::parallel) {
     const Tensor h = x.normed(ctx, around_attention.norm);
     const Tensor g = separate_norms ? x.normed(ctx, around_feed_forward.norm) : h;
-    return x.add(ctx, in_some(add(ctx, attention(ctx, h, self), feed_forward(ctx, g))), around_attention.dropout);
+    return x.add(ctx, in_some(add(ctx, attention(ctx, h, self), feed_forward(ctx, g, inner))), around_attention.dropout);
   }
   around_attention(ctx, x, [&](const Tensor& h) { return in_some(attention(ctx, h, self)); });
   if (cross_attention) (*around_cross_attention)(ctx, x, [&](const Tensor& h) { return in_some((*cross_attention)(ctx, h, cross)); });
-  around_feed_forward(ctx, x, [&](const Tensor& h) { return in_some(feed_forward(ctx, h)); });
+  around_feed_forward(ctx, x, [&](const Tensor& h) { return in_some(feed_forward(ctx, h, inner)); });
 }
 
 Stack::Stack(const StackConfig& c) : config(c.resolved()), positions(config) {
@@ -71,6 +71,7 @@ Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) 
                       .bias = in.memory_bias,
                       .cache = in.cache};
 
+  if (trace != nullptr && trace->inner) trace->bias = self.bias, trace->relative_bias = self.relative_bias;
   Stream x(in.x);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     const Layer& layer = layers[static_cast<std::size_t>(i)];
@@ -80,7 +81,9 @@ Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) 
       self.weights = &trace->attentions.emplace_back();
       if (config.cross_attention) cross.weights = &trace->cross_attentions.emplace_back();
     }
-    layer(ctx, x, self, cross);
+    const bool inner = trace != nullptr && trace->inner;
+    if (inner) self.projected = &trace->projections.emplace_back();
+    layer(ctx, x, self, cross, inner ? &trace->feed_forwards.emplace_back() : nullptr);
   }
   if (in.cache != nullptr) in.cache->commit();
   const Tensor y = final_norm ? x.normed(ctx, *final_norm) : x.value(ctx);

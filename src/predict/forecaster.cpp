@@ -129,12 +129,18 @@ std::string why_not_forecaster(const Model& model) {
 }
 
 Forecaster Forecaster::load(Context& ctx, const fs::path& folder, const fs::path& adapter) {
-  Forecaster out;
-  out.folder_ = folder.string();
   const json config = model_folder(folder, adapter).config();
   if (const std::string why_not = why_not_forecaster(*make_model(config)); !why_not.empty())
-    fail(out.folder_, "a model of type \"{}\" {}", model_type_of(config), why_not);
-  out.model_ = std::dynamic_pointer_cast<const PatchTSTModel>(std::shared_ptr<Model>(load_model(ctx, folder, {.adapter = adapter})));
+    fail(folder.string(), "a model of type \"{}\" {}", model_type_of(config), why_not);
+  return open(load_model(ctx, folder, {.adapter = adapter}), folder, adapter);
+}
+
+Forecaster Forecaster::open(const std::shared_ptr<const Model>& model, const fs::path& folder, const fs::path& adapter) {
+  Forecaster out;
+  out.folder_ = folder.string();
+  if (const std::string why_not = why_not_forecaster(*model); !why_not.empty())
+    fail(out.folder_, "a model of type \"{}\" {}", model_type_of(model->config()), why_not);
+  out.model_ = std::dynamic_pointer_cast<const PatchTSTModel>(model);
   const fs::path notes = !adapter.empty() && fs::exists(adapter / notes_file) ? adapter : folder;  // of the data it was trained on last
   if (!fs::exists(notes / notes_file)) return out;
   out.notes_ = SeriesNotes::load(notes);

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "transformer/explain/theme.h"
+
 namespace transformer {
 
 struct AttentionPicture {
@@ -20,6 +22,6 @@ struct AttentionPicture {
 // An SVG document of its own: a heat map with its labels, a colour scale from 0 (or the least value, if that is less) to the
 // greatest value, and every value as a tooltip. It brings its own background, light or dark as the reader's system is, and its
 // size follows from the labels. The same picture gives the same text. Error when values do not fit the labels.
-std::string attention_svg(const AttentionPicture& picture);
+std::string attention_svg(const AttentionPicture& picture, Theme theme = Theme::automatic);
 
 }  // namespace transformer

@@ -7,12 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "transformer/explain/theme.h"
+
 namespace transformer {
 
 struct SeriesPanel {
   std::string title = {};
   std::vector<double> history = {}, forecast = {};  // finite; the forecast begins where the history ends
   std::vector<double> low = {}, high = {};          // of the forecast's rows, the edges of a band around it; empty: there is none
+  std::vector<double> shades = {};                  // of the history's rows, 0 or more: behind them, the darker the greater; may be empty
 };
 
 struct SeriesPlot {
@@ -24,6 +27,6 @@ struct SeriesPlot {
 
 // An SVG document of its own: a panel per channel, with labelled axes and a line where the forecast begins. Light or dark as the reader's
 // system is. The same plot gives the same text. Error when lengths do not fit each other.
-std::string series_svg(const SeriesPlot& plot);
+std::string series_svg(const SeriesPlot& plot, Theme theme = Theme::automatic);
 
 }  // namespace transformer

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "transformer/explain/theme.h"
 #include "transformer/models/model.h"
 #include "transformer/vision/image.h"
 
@@ -28,7 +29,7 @@ Rollout image_rollout(Context& ctx, const Model& model, const Tensor& pixel_valu
 
 // The image, as the model sees it (ImageProcessor::shape), with the patches coloured by how much is taken of them: as SVG with every
 // value as a tooltip, or as pixels.
-std::string rollout_svg(const Image& image, const Rollout& rollout, const std::string& caption);
+std::string rollout_svg(const Image& image, const Rollout& rollout, const std::string& caption, Theme theme = Theme::automatic);
 Image rollout_picture(const Image& image, const Rollout& rollout);
 
 }  // namespace transformer

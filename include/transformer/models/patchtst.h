@@ -76,6 +76,7 @@ class PatchTSTModel final : public Model {
   explicit PatchTSTModel(const PatchTSTConfig& config) : net_(config) {}
 
   const PatchTSTConfig& series() const { return net_.config; }
+  const PatchTST& network() const { return net_; }
   Purpose purpose() const override;
   NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(net_); }

@@ -101,6 +101,7 @@ class TextModel final : public Model {
   TextModel(const TextConfig& config, std::vector<NameRule> rules, LoadRules load_rules);
 
   const TextConfig& text() const { return config_; }
+  const TextEmbedder& embedder() const { return embedder_; }
   Purpose purpose() const override;
   NamedTensors compute(Context& ctx, const NamedTensors& inputs, const RunOptions& options) const override;
   std::vector<NamedParameter> parameters() override { return transformer::parameters(*this); }

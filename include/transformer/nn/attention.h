@@ -23,6 +23,7 @@ struct AttentionCall {
   KVCache* cache = nullptr;     // what was seen before, and
   LayerCache* layer = nullptr;  // this layer's part of it
   Tensor* weights = nullptr;    // receives the weights [sequences, heads, longest q, longest k]
+  Tensor* projected = nullptr;  // self-attention: receives Q, K and V side by side, turned by RoPE
 };
 
 struct Attention {

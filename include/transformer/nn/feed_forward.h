@@ -19,7 +19,8 @@ struct FeedForward {
 
   FeedForward() = default;
   explicit FeedForward(const StackConfig& resolved);
-  Tensor operator()(Context& ctx, const Tensor& x) const;  // [tokens, d] → [tokens, d]
+  // [tokens, d] → [tokens, d]; `inner` receives what is between the two products [tokens, d_ff].
+  Tensor operator()(Context& ctx, const Tensor& x, Tensor* inner = nullptr) const;
   void visit(auto&& f) { f("in", in), f("out", out); }
 };
 

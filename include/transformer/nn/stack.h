@@ -17,6 +17,11 @@ struct StackTrace {
   std::vector<Tensor> hidden_states;     // the input of each layer, then the output of the last
   std::vector<Tensor> attentions;        // per layer: [sequences, heads, longest, longest] float32
   std::vector<Tensor> cross_attentions;  // per layer: [sequences, heads, longest, longest memory] float32
+
+  bool inner = false;                 // also these:
+  std::vector<Tensor> projections;    // per layer: Q, K and V side by side, as they meet [tokens, (heads + 2·kv_heads)·head_dim]
+  std::vector<Tensor> feed_forwards;  // per layer: between the two products of the FFN [tokens, d_ff]
+  Tensor bias, relative_bias;         // on the self-attention scores of all layers, see AttentionCall; may be undefined
 };
 
 struct Layer {
@@ -31,8 +36,8 @@ struct Layer {
 
   Layer() = default;
   explicit Layer(const StackConfig& resolved);
-  // x [tokens, d]; `self` and `cross` carry what is the same for all layers of a call.
-  void operator()(Context& ctx, Stream& x, const AttentionCall& self, const AttentionCall& cross) const;
+  // x [tokens, d]; `self` and `cross` carry what is the same for all layers of a call. `inner` receives what is inside the FFN.
+  void operator()(Context& ctx, Stream& x, const AttentionCall& self, const AttentionCall& cross, Tensor* inner = nullptr) const;
   void visit(auto&& f) {
     f("attention", attention), f("cross_attention", cross_attention), f("feed_forward", feed_forward);
     f("attention_norm", around_attention.norm);

@@ -55,6 +55,9 @@ class Forecaster {
   // A folder of a PatchTST model with a prediction head. Without series.json, as Hugging Face saves it, values go in as they are and
   // any names will do.
   static Forecaster load(Context& ctx, const std::filesystem::path& folder, const std::filesystem::path& adapter = {});
+  // The same of a model that is loaded already, from this folder: others may share it.
+  static Forecaster open(const std::shared_ptr<const Model>& model, const std::filesystem::path& folder,
+                         const std::filesystem::path& adapter = {});
 
   std::int64_t context() const { return model_->series().context; }
   std::int64_t horizon() const { return model_->series().ahead; }

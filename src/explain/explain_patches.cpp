@@ -1,0 +1,115 @@
+// A look inside models whose tokens are patches: of images and of series.
+#include <algorithm>
+
+#include "explain/seen.h"
+#include "generate/shared/loop.h"
+#include "models/shared/purpose.h"
+#include "transformer/explain/explainer.h"
+#include "transformer/models/patchtst.h"
+#include "transformer/models/vit.h"
+
+namespace transformer {
+namespace {
+
+// What went into the first layer is the tokens' vectors and their positions'.
+void split_vectors(SeenStack& stack, const Tensor& positions) {
+  if (stack.hidden.empty() || positions.shape() != stack.hidden.front().shape()) return;
+  stack.positions = positions;
+  std::vector<float> tokens = stack.hidden.front().to_vector<float>();
+  const std::vector<float> places = positions.to_vector<float>();
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] -= places[i];
+  Context host({.device = Device::cpu(), .threads = 1});
+  stack.tokens = Tensor::from<float>(host, positions.shape(), tokens);
+}
+
+// Of a packed tensor [samples · tokens, d] the rows of one sample, by itself.
+Tensor rows_of(Context& host, const Tensor& x, std::int64_t sample, std::int64_t tokens) {
+  return Tensor::from<float>(host, {tokens, x.cols()}, x.row_block(sample * tokens, tokens).to_vector<float>());
+}
+
+}  // namespace
+
+Explanation Explainer::image(Context& ctx, const Image& image, const ExplainOptions& options) const {
+  Explanation out = of_kind("image");
+  const Vit* vit = vit_of(*model_);
+  if (vit == nullptr) fail("explain", "{} looks at windows of an image, not at all of it: expected a ViT or DeiT model", out.architecture);
+  if (!processor_) fail("explain", "the model's folder has no preprocessor_config.json: put it there");
+  const Inference inference(ctx);
+  const VitConfig& c = vit->config;
+  StackTrace trace{.inner = true};
+  static_cast<void>((*vit)(ctx, (*processor_)(ctx, {image}), &trace));
+
+  out.image = {.png = encode_png(processor_->shape(image)),
+               .rows = c.height / c.patches.height,
+               .columns = c.width / c.patches.width,
+               .first = c.distillation ? 2 : 1};
+  SeenSide side{.name = "patches", .tokens = {{.token = "[CLS]", .text = "[CLS]", .special = true}}};
+  if (c.distillation) side.tokens.push_back({.token = "[DIST]", .text = "[DIST]", .special = true});
+  for (std::int64_t row = 1; row <= out.image.rows; ++row)
+    for (std::int64_t column = 1; column <= out.image.columns; ++column) {
+      const std::string place = fmt::format("{},{}", row, column);
+      side.tokens.push_back({.token = place, .text = place});
+    }
+  out.sides = {std::move(side)};
+  split_vectors(out.stacks.emplace_back(seen_stack(ctx, "stack", "patches", vit->stack.config, trace)),
+                on_host(ctx, vit->positions.tensor));
+  out.attentions = {seen_attention(ctx, "self", "patches", "patches", false, trace.attentions)};
+  if (classifier_) {
+    SeenPrediction& labels = out.predictions.emplace_back(SeenPrediction{.side = "patches"});
+    const std::vector<Label> found = classifier_->images(ctx, std::span(&image, 1), {.top_k = options.top}).front();
+    for (const Label& label : found) labels.choices.push_back({label.id, label.name, 0.0, static_cast<double>(label.score)});
+  }
+  return out;
+}
+
+Explanation Explainer::series(Context& ctx, const SeriesTable& table, const ExplainOptions& options) const {
+  Explanation out = of_kind("series");
+  const auto& model = dynamic_cast<const PatchTSTModel&>(*model_);
+  const PatchTSTConfig& c = model.series();
+  const std::int64_t channels = std::ssize(table.channels), rows = table.rows();
+  if (channels != c.channels) fail("explain", "the series has {} channels: the model takes {}", channels, c.channels);
+  if (rows < c.context) fail("explain", "the series has {} rows: the model looks back on {}", rows, c.context);
+  if (options.channel < 0 || options.channel >= channels)
+    fail("explain", "there is no channel {}: the series has {}, from 0", options.channel, channels);
+  const SeriesNotes* notes = forecaster_ ? forecaster_->notes() : nullptr;
+  const Scaler scaler = notes != nullptr ? notes->scaler : Scaler::none(channels);
+  const Inference inference(ctx);
+  std::vector<float> past;
+  for (std::int64_t row = rows - c.context; row < rows; ++row)
+    for (std::int64_t i = 0; i < channels; ++i) past.push_back(scaled_value(table, row, i, scaler));
+  const PatchTST& network = model.network();
+  StackTrace trace{.inner = true};
+  const ScaledSeries scaled = scale_series(ctx, Tensor::from<float>(ctx, {1, c.context, channels}, past), {}, c.scaling);
+  static_cast<void>(network.encode(ctx, scaled.values, &trace));
+
+  SeenSeries& seen = out.series;
+  seen = {.channels = table.channels, .channel = options.channel};
+  for (std::int64_t row = rows - c.context; row < rows; ++row) seen.history.push_back(table.at(row, options.channel));
+  const std::int64_t first = c.context - (c.patch + c.stride * (c.patches() - 1));  // whole patches end with the last value
+  for (std::int64_t i = 0; i < c.patches(); ++i) seen.patches.emplace_back(first + i * c.stride, first + i * c.stride + c.patch);
+  if (forecaster_) {
+    const SeriesTable next = forecaster_->forecast(ctx, table).point;
+    const auto target = std::find(next.channels.begin(), next.channels.end(), table.channels[static_cast<std::size_t>(options.channel)]);
+    for (std::int64_t row = 0; target != next.channels.end() && row < next.rows(); ++row)
+      seen.forecast.push_back(next.at(row, target - next.channels.begin()));
+  }
+
+  SeenSide side{.name = "patches"};
+  if (c.cls_token) side.tokens.push_back({.token = "[CLS]", .text = "[CLS]", .special = true});
+  for (const auto& [begin, end] : seen.patches) {
+    const std::string place = fmt::format("{}–{}", begin + 1 - c.context, end - c.context);  // rows before the forecast, the last one 0
+    side.tokens.push_back({.token = place, .text = place});
+  }
+  out.sides = {std::move(side)};
+  SeenStack stack = seen_stack(ctx, "stack", "patches", network.stack.config, trace);
+  Context host({.device = Device::cpu(), .threads = 1});
+  for (auto* tensors : {&stack.hidden, &stack.feed_forwards, &stack.projections})
+    for (Tensor& x : *tensors) x = rows_of(host, x, options.channel, network.tokens());
+  split_vectors(stack, on_host(ctx, network.positions.tensor));
+  out.stacks = {std::move(stack)};
+  out.attentions = {seen_attention(ctx, "self", "patches", "patches", false, trace.attentions)};
+  out.attentions.front().sample = options.channel;
+  return out;
+}
+
+}  // namespace transformer

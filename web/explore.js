@@ -1,0 +1,105 @@
+// The explorer: what a person gives a model, and a card for everything that the model makes of it.
+import * as api from "./api.js";
+import { attentionCard } from "./attention.js";
+import { card, element, say } from "./dom.js";
+import { exampleCard } from "./example.js";
+import { embeddingCard, feedForwardCard, tokensCard, translationsCard } from "./cards.js";
+import { imageCard, imageInput } from "./image.js";
+import { probabilitiesCard } from "./probabilities.js";
+import { seriesCard, seriesInput } from "./series.js";
+import { currentLanguage, t } from "./strings.js";
+
+// What a model takes, by what it is for.
+const kindOf = (purpose = "") => (purpose === "another_text" ? "translation" : purpose.startsWith("image") ? "image"
+  : purpose === "forecast" || purpose.startsWith("series") ? "series" : "text");
+const kept = (model) => `input ${model.id}`;
+
+function textInput(model, kind, run) {
+  const key = kind === "translation" ? "inputSource" : "inputText";
+  const box = element("textarea", { id: "text", rows: 2, "aria-label": t(key), spellcheck: "false", onkeydown: (event) => {
+    if (event.key === "Enter" && !event.shiftKey && !event.isComposing) event.preventDefault(), go();
+  } });
+  box.value = sessionStorage.getItem(kept(model)) ?? model.example ?? t(kind === "translation" ? "someSource" : "someText");
+  const go = () => {
+    sessionStorage.setItem(kept(model), box.value);
+    if (box.value.trim()) run({ text: box.value });
+  };
+  const node = card(t("explore"), t("inputHelp"), element("div", { class: "stack" }, box,
+    element("div", { class: "row" }, element("button", { type: "button", class: "primary", id: "look", onclick: go }, t("look")))));
+  return { node, start: go, extend: (more) => { box.value += more; sessionStorage.setItem(kept(model), box.value); } };
+}
+
+export function show(place, model) {
+  const kind = kindOf(model.purpose);
+  const results = element("div", { class: "stack", id: "results" });
+  let running = null, seen = null, choice = {}, old = 0;  // choice: attention, layer and head; old: tokens that were there before a step
+
+  // What the server is asked for the same look again: by tokens, so that nothing is searched or cut anew.
+  const again = () => {
+    const ids = (name) => seen.sides.find((side) => side.name === name)?.tokens.map((token) => token.id);
+    if (seen.kind === "text") return { ids: ids("text") };
+    if (seen.kind === "translation") return { ids: ids("source"), target_ids: ids("target") };
+    return seen.given;
+  };
+  const ask = (body) => {
+    running?.abort();
+    running = new AbortController();
+    return api.explain({ model: model.id, ...choice, ...body }, running.signal);
+  };
+
+  async function look(given, { stepping = false } = {}) {
+    if (!stepping) say(t("working"));
+    try {
+      const answer = await ask({ ...given, thumbnails: 24, rollout: kind === "image" || kind === "series" });
+      old = stepping && seen ? seen.sides[0].tokens.length : 0;
+      answer.given = given;
+      if (given.ids && seen?.translation) answer.translation = seen.translation;
+      seen = answer;
+      draw();
+      say("");
+      return true;
+    } catch (error) {
+      if (error.name !== "AbortError") say(error.message, true);
+      return false;
+    }
+  }
+
+  // Another attention, layer or head of the same look.
+  async function maps(next) {
+    choice = next;
+    return ask({ ...again(), thumbnails: 24, map_only: true, rollout: kind === "image" || kind === "series" });
+  }
+
+  function draw() {
+    const cards = [];
+    const attention = attentionCard(seen, maps, (row) => tokens?.mark(row));
+    let tokens = null;
+    if (kind === "image") cards.push(imageCard(seen, attention).node);
+    else if (kind === "series") cards.push(seriesCard(seen, attention, (channel) => look({ ...seen.given, channel })).node);
+    else {
+      tokens = tokensCard(seen, old, (side, row) => attention.mark(side, row));
+      cards.push(tokens.node);
+      if (seen.translation?.alternatives.length) cards.push(translationsCard(seen, (target) => look({ text: input.text(), target })));
+    }
+    const probabilities = seen.predictions.length ? probabilitiesCard(seen, kind, step) : null;
+    const embedding = embeddingCard(seen), feedForward = feedForwardCard(seen), example = exampleCard(seen, (head) => ask({ ...again(), head, example: true, map_only: true }));
+    if (probabilities && kind !== "image") cards.push(attention.node, probabilities.node, element("div", { class: "columns" }, embedding, feedForward));
+    else cards.push(...(probabilities ? [probabilities.node] : []), attention.node, element("div", { class: "columns" }, embedding, feedForward));
+    cards.push(example);
+    results.replaceChildren(...cards);
+  }
+
+  // Generation by hand: the chosen token goes behind the others.
+  async function step(token) {
+    input.extend?.(token.text);
+    return (await look({ ids: [...again().ids, token.id] }, { stepping: true })) ? seen.predictions[0].choices : null;
+  }
+
+  const make = { image: imageInput, series: seriesInput }[kind];
+  const input = make ? make(model, look) : textInput(model, kind, (given) => { choice = {}; return look(given); });
+  input.text ??= () => document.getElementById("text")?.value ?? "";
+  place.append(input.node, results);
+  input.start?.();
+  document.documentElement.lang = currentLanguage();
+  return () => running?.abort();
+}
