@@ -16,7 +16,7 @@ export function attentionCard(seen, maps, onrow) {
   const numbers = (count) => [...Array(count).keys()].map((i) => [i, String(i + 1)]);
   const choice = { attention: map.attention, layer: map.layer, head: map.head };
 
-  const stage = element("div", {});
+  const stage = element("div", { style: "min-width:0" });
   const pointed = element("p", { class: "pointed", id: "pointed" }, t("nothingHovered"));
   const sides = element("div", { class: "sides quiet" });
   const thumbs = element("div", { class: "thumbs", role: "group", "aria-label": t("head") });
@@ -24,7 +24,7 @@ export function attentionCard(seen, maps, onrow) {
 
   function tell(row, column) {
     const rows = side(about(map.attention).rows), columns = side(about(map.attention).columns);
-    onrow?.(row);
+    onrow?.(row, about(map.attention).rows);
     if (row === null) return void (pointed.textContent = t("nothingHovered"));
     const value = (j) => map.values[row * map.columns + j];
     if (column !== null) {
@@ -90,7 +90,8 @@ export function attentionCard(seen, maps, onrow) {
   }
 
   controls();
-  const node = card(t("attention"), t("attentionNote"), bar, sides, stage, pointed, ...(heads.length > 1 ? [thumbsTitle, thumbs] : []));
+  const node = card(t("attention"), t("attentionNote"), bar, sides, element("div", { class: "beside" }, stage,
+    element("div", {}, pointed, ...(heads.length > 1 ? [thumbsTitle, thumbs] : []))));
   node.id = "attention";
   stageView();
   drawHeads();

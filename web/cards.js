@@ -6,15 +6,15 @@ import { matrixView } from "./matrix.js";
 import { t } from "./strings.js";
 
 export function tokensCard(seen, old, onpoint) {
-  const chips = [];
-  const shown = seen.sides.filter((side) => side.name !== "written");
-  const sides = shown.map((side, s) => element("div", { class: "side" },
+  const chips = new Map();  // by side
+  const shown = seen.sides.filter((side) => side.name !== "target");
+  const sides = shown.map((side) => element("div", { class: "side" },
     element("h3", {}, `${t(`side_${side.name}`)} · ${t("tokenCount", { n: side.tokens.length })}`),
     element("div", { class: "chips" }, side.tokens.map((token, i) => {
       const chip = element("span", { class: `chip${token.special ? " special" : ""}${old > 0 && i >= old ? " new" : ""}`, title: token.token, tabindex: "0",
         onpointerenter: () => onpoint(side.name, i), onpointerleave: () => onpoint(side.name, null),
         onfocus: () => onpoint(side.name, i), onblur: () => onpoint(side.name, null) }, label(token), element("small", {}, String(token.id)));
-      if (s === shown.length - 1) chips.push(chip);
+      chips.set(side.name, [...(chips.get(side.name) ?? []), chip]);
       return chip;
     }))));
   let marked = null;
@@ -22,9 +22,9 @@ export function tokensCard(seen, old, onpoint) {
   node.id = "tokens";
   return {
     node,
-    mark(row) {
+    mark(row, side) {
       marked?.classList.remove("marked");
-      marked = row === null || row === undefined ? null : chips[row];
+      marked = row === null || row === undefined ? null : chips.get(side)?.[row];
       marked?.classList.add("marked");
     },
   };

@@ -72,8 +72,11 @@ export function show(place, model) {
 
   function draw() {
     const cards = [];
-    const attention = attentionCard(seen, maps, (row) => tokens?.mark(row));
-    let tokens = null;
+    let tokens = null, probabilities = null;
+    const attention = attentionCard(seen, maps, (row, side) => {
+      tokens?.mark(row, side);
+      if (side === "written" && row !== null) probabilities?.point(row);
+    });
     if (kind === "image") cards.push(imageCard(seen, attention).node);
     else if (kind === "series") cards.push(seriesCard(seen, attention, (channel) => look({ ...seen.given, channel })).node);
     else {
@@ -81,7 +84,7 @@ export function show(place, model) {
       cards.push(tokens.node);
       if (seen.translation?.alternatives.length) cards.push(translationsCard(seen, (target) => look({ text: input.text(), target })));
     }
-    const probabilities = seen.predictions.length ? probabilitiesCard(seen, kind, step) : null;
+    probabilities = seen.predictions.length ? probabilitiesCard(seen, kind, step) : null;
     const embedding = embeddingCard(seen), feedForward = feedForwardCard(seen), example = exampleCard(seen, (head) => ask({ ...again(), head, example: true, map_only: true }));
     if (probabilities && kind !== "image") cards.push(attention.node, probabilities.node, element("div", { class: "columns" }, embedding, feedForward));
     else cards.push(...(probabilities ? [probabilities.node] : []), attention.node, element("div", { class: "columns" }, embedding, feedForward));

@@ -5,6 +5,7 @@ import { t } from "./strings.js";
 
 const settings = { temperature: 1, top: 10, draw: false };  // stay as they were for the next look
 const shown = 12;
+let stepsLeft = 0;
 
 // softmax(logit / temperature) over the first `top` choices; without logits, what is given.
 export function shares(choices, temperature, top) {
@@ -19,7 +20,7 @@ export function probabilitiesCard(seen, kind, step) {
   const notes = { next_words: "probabilitiesNext", masked_words: "probabilitiesMasked", another_text: "probabilitiesWritten" };
   const generates = seen.purpose === "next_words";
   const labels = seen.purpose.endsWith("_labels") && seen.purpose !== "token_labels";
-  let place = seen.predictions.length - 1, going = false;
+  let place = 0;
   const bars = element("div", { class: "bars", id: "bars", role: "list" });
 
   const choices = () => seen.predictions[place].choices;
@@ -41,13 +42,11 @@ export function probabilitiesCard(seen, kind, step) {
     let left = Math.random();
     return all[values.findIndex((value) => (left -= value) <= 0)] ?? all[0];
   }
-  async function many(count) {
-    if (going) return void (going = false);
-    going = true;
-    const token = pick();
-    running.left = count - 1;
-    await step(token);
-  }
+  // Several steps: each draws a new card, which goes on from there.
+  const many = (count) => {
+    stepsLeft = stepsLeft > 0 ? 0 : count - 1;
+    if (stepsLeft > 0) step(pick());
+  };
 
   const controls = element("div", { class: "row" });
   if (seen.predictions.length > 1) {
@@ -63,18 +62,24 @@ export function probabilitiesCard(seen, kind, step) {
     draws.checked = settings.draw;
     controls.append(element("label", { class: "row", style: "gap:.4rem;align-items:center" }, draws, element("span", {}, t("sample"))),
       element("button", { type: "button", class: "primary", id: "step", onclick: () => step(pick()) }, t("step")),
-      element("button", { type: "button", id: "steps", onclick: () => many(10) }, t(running.left > 0 ? "stop" : "stepTen")));
+      element("button", { type: "button", id: "steps", onclick: () => many(10) }, t(stepsLeft > 0 ? "stop" : "stepTen")));
   }
   draw();
   const node = card(t("probabilities"), t(labels || seen.purpose === "token_labels" ? "probabilitiesLabels" : notes[seen.purpose] ?? "probabilitiesNext"), controls, bars);
   node.id = "probabilities";
-  // Steps that were asked for together: each draws a new card, which goes on from here.
-  if (generates && running.left > 0) {
-    running.left -= 1;
-    going = true;
-    setTimeout(() => { if (node.isConnected) step(pick()); else running.left = 0; }, 60);
-    controls.querySelector("#steps").onclick = () => { running.left = 0; };
+  if (generates && stepsLeft > 0) {
+    stepsLeft -= 1;
+    setTimeout(() => { if (node.isConnected) step(pick()); else stepsLeft = 0; }, 60);
   }
-  return { node };
+  return {
+    node,
+    // A token that is pointed at elsewhere: what was weighed there.
+    point(row) {
+      const found = seen.predictions.findIndex((p) => p.position === row);
+      if (found < 0 || found === place || seen.predictions.length < 2) return;
+      place = found;
+      node.querySelector("#place").value = String(place);
+      draw();
+    },
+  };
 }
-const running = { left: 0 };

@@ -1,0 +1,349 @@
+"""The page in a real browser: Debian's Chromium, driven by Selenium.
+
+    python3 tests/web/page_test.py --command build/transformer --out build/web
+
+makes small models, serves them, and uses the page as a person does; screenshots are left in --out. Ends with 77, which means
+"skipped", and a message where Selenium or Chromium is not there. --model NAME=FOLDER takes models that are there already, --url a server.
+"""
+import argparse
+import base64
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import time
+import unittest
+import zlib
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import Select, WebDriverWait
+except ImportError:
+    print("skipped: Selenium is not there (Debian: apt-get install python3-selenium)")
+    sys.exit(77)
+
+chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+if not chromium or not driver:
+    print("skipped: Chromium is not there (Debian: apt-get install chromium chromium-driver)")
+    sys.exit(77)
+
+arguments = argparse.ArgumentParser()
+arguments.add_argument("--command", default="build/transformer")
+arguments.add_argument("--out", default="build/web")
+arguments.add_argument("--model", action="append", default=[], help="NAME=FOLDER; NAME is translator, writer, pictures or prices")
+arguments.add_argument("--training", help="the folder of a training to watch")
+arguments.add_argument("--url", help="a server that runs already, with models of those names")
+options, rest = arguments.parse_known_args()
+out = pathlib.Path(options.out).resolve()
+out.mkdir(parents=True, exist_ok=True)
+
+
+def transformer(*words):
+    subprocess.run([str(pathlib.Path(options.command).resolve()), *words], cwd=out, check=True, capture_output=True)
+
+
+def png(width, height, pixel):
+    """A PNG file; pixel(x, y) gives red, green and blue."""
+    rows = b"".join(b"\0" + bytes(v for x in range(width) for v in pixel(x, y)) for y in range(height))
+    part = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return b"\x89PNG\r\n\x1a\n" + part(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)) + part(
+        b"IDAT", zlib.compress(rows)) + part(b"IEND", b"")
+
+
+def disc(x0, y0, size=32):
+    return png(size, size, lambda x, y: (235, 120, 60) if (x - x0) ** 2 + (y - y0) ** 2 < 50 else (30 + 3 * x, 50, 90 + 3 * y))
+
+
+def make_models():
+    """A small model of each kind, made here; nothing of them needs to be good."""
+    given = dict(word.split("=", 1) for word in options.model)
+    if "translator" not in given and not (out / "translator" / "model.safetensors").exists():
+        transformer("demo", "--sentences", "2000", "--updates", "30", "--out", "translator")
+    if "writer" not in given and not (out / "writer" / "model.safetensors").exists():
+        (out / "text.txt").write_text("To be, or not to be, that is the question. 나는 학교에 간다.\n" * 300, encoding="utf-8")
+        transformer("train", "lm", "--text", "text.txt", "--save-dir", "writer", "--context", "384", "--d-model", "48", "--num-heads", "4",
+                    "--num-layers", "3", "--batch-size", "4", "--max-update", "30", "--log-interval", "5", "--validate-interval-updates", "10")
+    if "pictures" not in given and not (out / "pictures" / "model.safetensors").exists():
+        for name, corner in (("left", 8), ("right", 23)):
+            (out / "images" / name).mkdir(parents=True, exist_ok=True)
+            for i in range(16):
+                (out / "images" / name / f"{i}.png").write_bytes(disc(corner + i % 4 - 2, 8 + i))
+        transformer("train", "image", "--images", "images", "--image-size", "32", "--patch-size", "4", "--d-model", "32", "--num-heads", "4",
+                    "--num-layers", "2", "--max-epoch", "2", "--save-dir", "pictures")
+    if "prices" not in given and not (out / "prices" / "model.safetensors").exists():
+        (out / "prices.csv").write_text(prices(400))
+        transformer("train", "forecast", "--csv", "prices.csv", "--context", "48", "--horizon", "12", "--patch-length", "6", "--patch-stride",
+                    "3", "--d-model", "16", "--num-heads", "4", "--num-layers", "2", "--max-epoch", "1", "--save-dir", "prices")
+    (out / "disc.png").write_bytes(disc(9, 14))
+    return {name: given.get(name, str(out / name)) for name in ("translator", "writer", "pictures", "prices")}
+
+
+def prices(rows):
+    value = lambda i: 20 + 3 * math.sin(i / 7) + math.sin(i / 2.5)
+    return "price\n" + "".join(f"{value(i):.4f}\n" for i in range(rows))
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = None
+        if options.url:
+            cls.url = options.url
+        else:
+            models = make_models()
+            training = options.training or str(out / "writer")
+            words = [str(pathlib.Path(options.command).resolve()), "serve", *(f"{k}={v}" for k, v in models.items()), "--port", "0", "--training", training]
+            cls.server = subprocess.Popen(words, cwd=out, stderr=subprocess.PIPE, text=True)
+            for line in cls.server.stderr:
+                if found := re.search(r"http://\S+", line):
+                    cls.url = found[0]
+                    break
+        cls.browser = cls.open_browser(1280, 900)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.quit()
+        if cls.server:
+            cls.server.terminate()
+            cls.server.wait(30)
+
+    @staticmethod
+    def open_browser(width, height):
+        wishes = Options()
+        wishes.binary_location = chromium
+        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--lang=en-US",
+                     f"--window-size={width},{height}"):
+            wishes.add_argument(word)
+        wishes.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        return webdriver.Chrome(options=wishes, service=Service(driver))
+
+    def setUp(self):
+        self.browser.set_window_size(1280, 900)
+        self.browser.get(self.url)
+        self.browser.execute_script("localStorage.clear(); sessionStorage.clear()")
+
+    def tearDown(self):
+        wrong = [entry for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"]
+        self.assertEqual(wrong, [], "the console has errors")
+
+    def show(self, view, model=None, **local):
+        """A view of a model, freshly loaded."""
+        for key, value in {**({"model": model} if model else {}), **local}.items():
+            self.browser.execute_script("localStorage.setItem(arguments[0], arguments[1])", key, value)
+        self.browser.get(f"{self.url}/#{view}")
+        self.browser.refresh()
+        self.until(lambda: self.browser.execute_script("return document.documentElement.dataset.ready"), "the page is ready")
+
+    def until(self, condition, what, seconds=60):
+        WebDriverWait(self.browser, seconds, ignored_exceptions=[Exception]).until(lambda _: condition(), what)
+
+    def find(self, selector):
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector):
+        return self.find(selector).text
+
+    def type(self, text):
+        box = self.find("#text")
+        box.send_keys(Keys.CONTROL, "a")
+        box.send_keys(text, Keys.ENTER)
+
+    def screenshot(self, name, whole=True, width=1280):
+        """A picture of the page, as high as it is."""
+        self.browser.set_window_size(width, 900)
+        if whole:
+            height = self.browser.execute_script("return document.documentElement.scrollHeight")
+            self.browser.set_window_size(width, min(height + 140, 5000))
+        time.sleep(0.5)
+        self.browser.save_screenshot(str(out / f"{name}.png"))
+
+    def hover(self, row, column):
+        """Points at a cell of the matrix; gives the milliseconds until it is drawn."""
+        return self.browser.execute_async_script("""
+            const [row, column, done] = arguments, canvas = document.querySelector("#attention .marks"), box = canvas.getBoundingClientRect();
+            const map = document.querySelector("#attention .cells").getBoundingClientRect();
+            const event = new PointerEvent("pointermove", {bubbles: true, clientX: box.left + box.width * column, clientY: box.top + box.height * row});
+            const begin = performance.now();
+            canvas.dispatchEvent(event);
+            const drawn = performance.now() - begin;
+            requestAnimationFrame(() => done(drawn));""", row, column)
+
+    def test_text_to_tokens_to_probabilities(self):
+        self.show("explore", "writer")
+        self.until(lambda: self.all("#tokens .chip"), "tokens")
+        self.type("To be, or not 학교")
+        self.until(lambda: self.text("#tokens .chip:last-child").startswith("교"), "the typed text's tokens")
+        self.assertEqual(len(self.all("#tokens .chip")), len("To be, or not 학교"))
+        shares = lambda: [float(e.text.split()[0]) for e in self.all("#bars .entry:not(.off) .share")]
+        before = shares()
+        self.assertAlmostEqual(sum(before), 100, delta=1.0)
+        # Colder: the first gets more; fewer: the rest gets nothing.
+        slider = self.find("#temperature")
+        slider.send_keys(*[Keys.ARROW_LEFT] * 12)
+        self.assertGreater(shares()[0], before[0])
+        self.find("#topk").send_keys(*[Keys.ARROW_LEFT] * 8)
+        self.assertEqual(len(shares()), 2)
+        count = len(self.all("#tokens .chip"))
+        self.find("#step").click()
+        self.until(lambda: len(self.all("#tokens .chip")) == count + 1, "a token more")
+        self.find("#steps").click()
+        self.until(lambda: len(self.all("#tokens .chip")) == count + 11, "ten tokens more")
+        self.screenshot("text")
+
+    def test_layers_heads_and_views(self):
+        self.show("explore", "writer")
+        self.until(lambda: self.all("#attention canvas.cells"), "the matrix")
+        self.hover(0.5, 0.5)
+        self.until(lambda: "→" in self.text("#pointed"), "what is pointed at")
+        first = self.text("#pointed")
+        Select(self.find("#layer")).select_by_value("2")
+        self.until(lambda: "3" in self.text("#attention h3"), "heads of layer 3")
+        Select(self.find("#head")).select_by_value("-1")
+        self.until(lambda: not self.all('.thumb[aria-pressed="true"]'), "the mean of all heads")
+        self.hover(0.5, 0.5)
+        self.assertNotEqual(self.text("#pointed"), first)
+        self.all(".thumb")[1].click()
+        self.until(lambda: self.find("#head").get_attribute("value") == "1", "the head of the thumbnail")
+        # With the keyboard alone: a cell, then the lines of a token.
+        marks = self.find("#attention .marks")
+        marks.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+        self.assertIn("→", self.text("#pointed"))
+        self.all("#attention .segments button")[1].click()
+        arcs = self.find("#attention .marks")
+        arcs.send_keys(*[Keys.ARROW_RIGHT] * 4)
+        self.assertIn("→", self.text("#pointed"))
+        self.screenshot("arcs")
+        self.find("#example summary").click()
+        self.until(lambda: len(self.all("#example table")) == 7, "the worked example")
+        weights = [[float(cell.text) for cell in row.find_elements(By.TAG_NAME, "td") if cell.text != "…"]
+                   for row in self.all("#example table:nth-of-type(6) tr")]
+        self.assertAlmostEqual(sum(weights[0]), 1.0, delta=0.02)
+
+    def test_translate_and_look_inside(self):
+        self.show("translate", "translator")
+        box = self.find("#source")
+        box.send_keys("Five girls swam yesterday", Keys.ENTER)
+        self.until(lambda: self.text("#translation") != "", "a translation")
+        translation = self.text("#translation")
+        self.assertRegex(translation, "[가-힣]")
+        self.screenshot("translate", whole=False)
+        self.find("main button:not(.primary)").click()
+        self.until(lambda: self.all(".alternatives button"), "the look inside")
+        self.assertEqual(len(self.all(".alternatives button")), 4)
+        self.assertEqual(self.text('.alternatives button[aria-pressed="true"] span'), translation)
+        self.until(lambda: self.all("#attention canvas.cells"), "cross-attention")
+        self.assertEqual(self.find("#which").get_attribute("value"), "cross")
+        self.hover(0.6, 0.5)
+        self.assertIn("→", self.text("#pointed"))
+        self.screenshot("translation")
+        Select(self.find("#which")).select_by_value("decoder")
+        self.until(lambda: self.find("#which").get_attribute("value") == "decoder" and "디코더" not in self.text(".sides"), "the decoder's own")
+        self.all(".alternatives button")[1].click()
+        self.until(lambda: self.all(".alternatives button")[1].get_attribute("aria-pressed") == "true", "another translation")
+
+    def test_language_and_colours(self):
+        self.show("explore", "translator", language="en")
+        self.until(lambda: self.all("#tokens .chip"), "tokens")
+        self.assertEqual(self.text("#tokens h2"), "Tokens")
+        self.find("#language").click()
+        self.until(lambda: self.text("#tokens h2") == "토큰", "the page in Korean")
+        self.assertEqual(self.find("html").get_attribute("lang"), "ko")
+        self.find("#theme").click()
+        self.find("#theme").click()
+        self.assertEqual(self.find("html").get_attribute("data-theme"), "dark")
+        self.until(lambda: self.all("#attention canvas.cells"), "cross-attention")
+        self.screenshot("korean-dark")
+
+    def test_phone(self):
+        self.show("explore", "translator")
+        self.until(lambda: self.all("#attention canvas.cells"), "cross-attention")
+        self.browser.set_window_size(500, 900)  # Chromium's windows are not narrower: the page is put into a frame of a phone's width
+        self.browser.execute_script("document.body.style.width = '375px'")
+        time.sleep(0.5)
+        wide = self.browser.execute_script("return Math.max(...[...document.querySelectorAll('main > *, .bar')].map((e) => e.getBoundingClientRect().right))")
+        self.assertLessEqual(wide, 376)
+        self.screenshot("phone", width=500)
+
+    def test_300_tokens_stay_responsive(self):
+        self.show("explore", "writer")
+        self.until(lambda: self.all("#tokens .chip"), "tokens")
+        text = ("To be, or not to be, that is the question. " * 8)[:300]
+        self.browser.execute_script("arguments[0].value = arguments[1]", self.find("#text"), text)
+        self.find("#look").click()
+        self.until(lambda: len(self.all("#tokens .chip")) == 300, "300 tokens")
+        times = sorted(self.hover(0.1 + 0.04 * i, 0.1 + 0.03 * i) for i in range(20))
+        print(f"hover over 300 tokens: median {times[10]:.1f} ms, worst {times[-1]:.1f} ms")
+        self.assertLess(times[-1], 200)
+        self.all("#attention .segments button")[1].click()
+        arcs = sorted(self.browser.execute_script("""
+            const canvas = document.querySelector("#attention .marks"), box = canvas.getBoundingClientRect(), begin = performance.now();
+            canvas.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: box.left + box.width * arguments[0], clientY: box.top + 9}));
+            return performance.now() - begin;""", 0.03 + 0.045 * i) for i in range(20))
+        print(f"lines of 300 tokens: median {arcs[10]:.1f} ms, worst {arcs[-1]:.1f} ms")
+        self.assertLess(arcs[-1], 200)
+        self.screenshot("300-tokens")
+
+    def test_images(self):
+        self.show("explore", "pictures")
+        self.find("#file").send_keys(str(out / "disc.png"))
+        self.until(lambda: self.all("#picture canvas"), "the picture")
+        self.assertTrue(self.all("#bars .entry"))
+        self.find("#picture .marks").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
+        self.assertIn("2,1", self.text("#picture .pointed"))
+        self.screenshot("image")
+
+    def test_series(self):
+        self.show("explore", "prices")
+        self.browser.execute_script("arguments[0].value = arguments[1]", self.find("#text"), prices(60))
+        self.find("#look").click()
+        self.until(lambda: self.all("#curve canvas"), "the curve")
+        before = self.text("#curve .pointed")
+        self.find("#curve .marks").send_keys(Keys.ARROW_LEFT)
+        self.assertNotEqual(self.text("#curve .pointed"), before)
+        self.screenshot("series")
+
+    def test_chat(self):
+        self.show("chat", "writer")
+        self.find("textarea").send_keys("To be", Keys.ENTER)
+        self.until(lambda: len(self.all(".said")) == 2 and self.all(".said")[1].find_element(By.CLASS_NAME, "words").text != "", "an answer")
+        # A model without a chat template says so once, and goes on from the text.
+        self.browser.get_log("browser")
+        self.screenshot("chat", whole=False)
+
+    def test_training(self):
+        self.show("training")
+        self.until(lambda: len(self.all(".curves canvas")) >= 3, "the curves")
+        before = self.text(".note[role=status]")
+        if not options.url:
+            rows = pathlib.Path(options.training or out / "writer") / "metrics.jsonl"
+            last = json.loads(rows.read_text().splitlines()[-1])
+            with rows.open("a") as file:
+                file.write(json.dumps({**last, "step": last["step"] + 1000}) + "\n")
+            self.until(lambda: str(last["step"] + 1000) in self.text(".note[role=status]"), "the new row", 15)
+            self.assertNotEqual(before, self.text(".note[role=status]"))
+        self.screenshot("training", whole=False)
+
+    def test_controls_have_names(self):
+        self.show("explore", "translator")
+        self.until(lambda: self.all("#attention canvas.cells"), "cross-attention")
+        nameless = self.browser.execute_script("""
+            return [...document.querySelectorAll("button, select, input, textarea, canvas[tabindex], a")].filter((e) =>
+              !(e.getAttribute("aria-label") || e.textContent.trim() || e.closest("label")?.textContent.trim())).map((e) => e.outerHTML)""")
+        self.assertEqual(nameless, [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
