@@ -12,9 +12,10 @@ ContextOptions ComputeConfig::context(std::uint64_t seed) const {
   if (threads > most)
     fmt::print(stderr, "transformer: note: --threads is {}, but the machine has {}: more would wait for each other; {} are used\n", threads,
                most, most);
-  return {
-      .device = device.empty() ? Device::usual() : Device::parse(device),
-      .threads = std::min(threads, most), .seed = seed, .precision = precision == Precision::float32 ? DType::float32 : DType::bfloat16};
+  return {.device = device.empty() ? Device::usual() : Device::parse(device),
+          .threads = std::min(threads, most),
+          .seed = seed,
+          .precision = precision == Precision::float32 ? DType::float32 : DType::bfloat16};
 }
 
 }  // namespace transformer::cli

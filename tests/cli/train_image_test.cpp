@@ -79,7 +79,7 @@ TEST_F(TrainImage, GreyImagesFromIdxFiles) {
     EXPECT_TRUE(x.out.starts_with("0\t") || x.out.starts_with("1\t")) << x.out;
   }
   expect_parts(read("map.svg"), {"<svg", "data:image/png"});
-  EXPECT_EQ(read_image(folder_ / "map.png").width, 336);
+  EXPECT_EQ(read_image(folder_ / "map.png").width, 2 * (336 + 32)) << "two pixels for each of the picture and its margins";
   expect_usage("explain model --image 3.png --out map.txt", ".svg or .png");
   expect_usage("explain model --out map.svg", "--image");
   expect_failure("explain model --image none.png --out map.svg", "none.png");

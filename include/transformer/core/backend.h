@@ -31,7 +31,7 @@ class Backend {
   virtual void to_host(const std::byte* from, void* to, std::size_t bytes);  // waits for the work before it
   // The same without waiting; `to` must live until it is there.
   virtual std::unique_ptr<Arrival> to_host_later(const std::byte* from, void* to, std::size_t bytes);
-  virtual void synchronize() {}  // waits for all work
+  virtual void synchronize() {}                           // waits for all work
   virtual std::string description() const { return {}; }  // for people: "NVIDIA H200 (sm_90), 138.2 of 139.8 GiB free"
   // So many updates of a training may be under way before the host must know how the first of them went.
   virtual int steps_ahead() const { return 0; }
