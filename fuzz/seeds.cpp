@@ -160,6 +160,17 @@ std::vector<std::string> tagged_seeds() {
   return {"-DOCSTART- -X- O\n\nEU NNP B-ORG\nrejects VBZ O\r\n\n나는\tO\n(U.N.)\tI-X\n",
           "{\"tokens\": [\"EU\", \"is\"], \"tags\": [\"B-ORG\", \"O\"]}\n{\"tags\": [1], \"tokens\": [\"\\u00e9.\"], \"more\": {}}\n"};
 }
+std::vector<std::string> request_seeds() {
+  return {
+      R"({"model":"m","prompt":["a","\u00e9"],"max_tokens":5,"temperature":0.5,"stop":["x"],"n":2,"seed":1,"logprobs":3,"stream":true})",
+      R"({"model":"m","prompt":[[1,2],[3]],"response_format":{"type":"object","properties":{"a":{"type":["string","null"],"maxLength":3},)"
+      R"("b":{"type":"array","items":{"$ref":"#/$defs/t"},"minItems":1}},"required":["b"],"$defs":{"t":{"anyOf":[{"enum":[1,"x"]},{"type":"number"}]}}}})",
+      R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"top_logprobs":2,"logit_bias":{"5":-100}})",
+      R"({"q":["a","b"],"source":"auto","target":"ko","alternatives":1,"beam":3})",
+      R"({"series":{"a":[1,2.5,-3e4]},"steps":3})",
+      R"({"model":"m","tokens":[1,2,3]})",
+      R"({"text":"hi","image":"AAAA","top_k":0})"};
+}
 std::vector<std::string> table_seeds() {
   return {"date,a,b\n2024-01-01,1,-2.5\n2024-01-02,,NaN\n2024-01-03 12:00:00,1e3,+4\n",
           "\"the \"\"day\"\"\";\"a;b\"; c\r\n2024/01/31;1;2\r\n2024/02/29;3;\"4\"\r\n",

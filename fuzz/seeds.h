@@ -26,6 +26,7 @@ std::vector<std::string> processor_seeds();
 std::vector<std::string> image_seeds(std::string_view end);  // ".png"
 std::vector<std::string> idx_seeds();
 std::vector<std::string> tokens_seeds();
+std::vector<std::string> request_seeds();
 
 // A folder of tests/golden.
 std::filesystem::path golden_folder(std::string_view name);

@@ -9,9 +9,11 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "generate/json_machine.h"
 #include "io/shared/json.h"
 #include "io/shared/utf8.h"
 #include "seeds.h"
+#include "serve/requests.h"
 #include "text/shared/entities.h"
 #include "text/shared/words.h"
 #include "transformer/chat/chat_template.h"
@@ -364,6 +366,36 @@ int fuzz_tokens(const std::uint8_t* data, std::size_t size) {
   });
 }
 
+// Any body at all endpoints, and the schema in it as a machine that then reads the body.
+int fuzz_request(const std::uint8_t* data, std::size_t size) {
+  using namespace serve;
+  return guarded([&] {
+    const std::string_view body = text_of(data, size);
+    const auto asked = [&]<class T>(const std::function<void(const T&)>& use) {
+      try {
+        use(read_body<T>(body));
+      } catch (const ApiError& e) {
+        if (e.status != 400 || dump(error_json(e)).empty()) broken("a refusal that is none");
+      }
+    };
+    asked.operator()<ChatRequest>([](const ChatRequest& r) { strings_of(r.stop, "stop"); });
+    asked.operator()<EmbeddingRequest>([](const EmbeddingRequest& r) { strings_of(r.input, "input"); });
+    asked.operator()<TranslateRequest>([](const TranslateRequest& r) { strings_of(r.q, "q"); });
+    asked.operator()<ClassifyRequest>([](const ClassifyRequest& r) { strings_of(r.text, "text"); });
+    asked.operator()<ForecastRequest>([](const ForecastRequest&) {});
+    asked.operator()<TokenizeRequest>([](const TokenizeRequest&) {});
+    asked.operator()<DetokenizeRequest>([](const DetokenizeRequest&) {});
+    asked.operator()<CompletionRequest>([&](const CompletionRequest& r) {
+      for (const PromptText& prompt : prompts_of(r))
+        for (const std::int32_t id : prompt.ids)
+          if (id < 0) broken("a token that is none");
+      const JsonMachine machine(r.response_format.value);
+      JsonMachine::States states = machine.begin();
+      for (const char c : body.substr(0, 200)) states = machine.next(states, static_cast<std::uint8_t>(c));
+    });
+  });
+}
+
 const std::vector<Target>& targets() {
   constexpr std::size_t image_memory = 48 * most_pixels;
   static const std::vector<Target> all{
@@ -386,6 +418,7 @@ const std::vector<Target>& targets() {
       {"labelled", fuzz_labelled, labelled_seeds},
       {"tagged", fuzz_tagged, tagged_seeds},
       {"tokens", fuzz_tokens, tokens_seeds, Format::binary},
+      {"request", fuzz_request, request_seeds, Format::text, std::size_t{64} << 20},
       {"idx", fuzz_idx, idx_seeds, Format::binary, std::size_t{16} << 20, 4'000},
   };
   return all;

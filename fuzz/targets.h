@@ -37,6 +37,7 @@ int fuzz_tokenizer(const std::uint8_t* data, std::size_t size);    // tokenizer.
 int fuzz_vocabulary(const std::uint8_t* data, std::size_t size);   // the older files of tokenizers, one behind the other
 int fuzz_chat(const std::uint8_t* data, std::size_t size);         // a chat template
 int fuzz_processor(const std::uint8_t* data, std::size_t size);    // preprocessor_config.json
+int fuzz_request(const std::uint8_t* data, std::size_t size);      // the body of a request to the server
 int fuzz_image(const std::uint8_t* data, std::size_t size);        // PNG, JPEG, WebP, BMP, GIF
 int fuzz_labelled(const std::uint8_t* data, std::size_t size);     // texts and their classes, as TSV and JSON lines
 int fuzz_table(const std::uint8_t* data, std::size_t size);        // a series as CSV

@@ -61,6 +61,7 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
   routes_[{"POST", "/forecast"}] = gives([this](const auto& r) { return forecast(read_body<ForecastRequest>(r.body)); });
   routes_[{"POST", "/tokenize"}] = gives([this](const auto& r) { return tokenize(read_body<TokenizeRequest>(r.body)); });
   routes_[{"POST", "/detokenize"}] = gives([this](const auto& r) { return detokenize(read_body<DetokenizeRequest>(r.body)); });
+  routes_[{"POST", "/explain"}] = gives([this](const auto& r) { return explain(r.body); });
   routes_[{"GET", "/health"}] = gives([this](const auto&) { return health(); });
   routes_[{"GET", "/openapi.json"}] = gives([](const auto&) { return openapi(); });
   routes_[{"GET", "/training/metrics"}] = gives([this](const auto& r) { return training_metrics(r); });

@@ -49,6 +49,7 @@ class Api {
   nlohmann::json forecast(const ForecastRequest& request);
   nlohmann::json tokenize(const TokenizeRequest& request) const;
   nlohmann::json detokenize(const DetokenizeRequest& request) const;
+  nlohmann::json explain(const std::string& body);
   nlohmann::json health() const;
   nlohmann::json training_metrics(const httplib::Request& request) const;
 

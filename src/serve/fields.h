@@ -153,19 +153,22 @@ nlohmann::json object_schema() {
 
 }  // namespace detail
 
-// The body of a request. ApiError 400 says what is wrong with it.
-template <detail::Fields T>
-T read_body(std::string_view body) {
+// The JSON of a body. ApiError 400 says what is wrong with it.
+inline nlohmann::ordered_json json_of_body(std::string_view body) {
   if (!is_valid_utf8(body)) throw ApiError(400, "the body is not valid UTF-8", {}, "invalid_utf8");
-  nlohmann::ordered_json json;
   try {
     static_cast<void>(parse_json(body, "the body"));  // says where it is wrong, and refuses what is too deep
-    json = nlohmann::ordered_json::parse(body);
+    return nlohmann::ordered_json::parse(body);
   } catch (const Error& e) {
     throw ApiError(400, e.what(), {}, "invalid_json");
   }
+}
+
+// The same as what is asked for.
+template <detail::Fields T>
+T read_body(std::string_view body) {
   T request;
-  detail::read_object(json, request, "");
+  detail::read_object(json_of_body(body), request, "");
   return request;
 }
 

@@ -42,6 +42,7 @@ const SequenceModel* HostedModel::load(Context& ctx) {
     case Purpose::series_vectors:
     case Purpose::series_labels: break;  // they can be looked into
   }
+  explainer_.emplace(model_, folder_);
   if (tokenizers_.source != nullptr) embedder_ = Embedder::open(model_, folder_);
   if (generator_) return &generator_->model();
   return translates() ? &translation()->view : nullptr;

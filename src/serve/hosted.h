@@ -9,6 +9,7 @@
 
 #include "generate/shared/call.h"
 #include "serve/engine.h"
+#include "transformer/explain/explainer.h"
 #include "transformer/models/model.h"
 #include "transformer/predict/classifier.h"
 #include "transformer/predict/embedder.h"
@@ -44,6 +45,7 @@ class HostedModel {
   const Classifier* classifier() const { return classifier_ ? &*classifier_ : nullptr; }
   const Forecaster* forecaster() const { return forecaster_ ? &*forecaster_ : nullptr; }
   const Embedder* embedder() const { return embedder_ ? &*embedder_ : nullptr; }
+  const Explainer& explainer() const { return *explainer_; }
   const TokenizerPair& tokenizers() const { return tokenizers_; }  // null where it has none
   std::shared_ptr<const Model> model() const { return model_; }
 
@@ -61,6 +63,7 @@ class HostedModel {
   std::optional<Classifier> classifier_;
   std::optional<Forecaster> forecaster_;
   std::optional<Embedder> embedder_;
+  std::optional<Explainer> explainer_;
   TokenizerPair tokenizers_;
   std::unique_ptr<Engine> engine_;  // the last: it uses the others
 };

@@ -73,23 +73,25 @@ json completion(bool chat) {
 }  // namespace
 
 json openapi() {
-  json schemas{{"Error",
-                object_of({{"error",
-                            object_of({{"message", text()},
-                                       {"type", text()},
-                                       {"param", either({text(), {{"type", "null"}}})},
-                                       {"code", either({text(), {{"type", "null"}}})}},
-                                      {"message", "type", "param", "code"})}},
-                          {"error"})},
-               {"CompletionRequest", schema_of<CompletionRequest>()},
-               {"ChatRequest", schema_of<ChatRequest>()},
-               {"EmbeddingRequest", schema_of<EmbeddingRequest>()},
-               {"TranslateRequest", schema_of<TranslateRequest>()},
-               {"ClassifyRequest", schema_of<ClassifyRequest>()},
-               {"ForecastRequest", schema_of<ForecastRequest>()},
-               {"TokenizeRequest", schema_of<TokenizeRequest>()},
-               {"DetokenizeRequest", schema_of<DetokenizeRequest>()},
-               {"ExplainRequest", {{"type", "object"}, {"description", "model, and what the model looks at: see docs/explain.md"}}}};
+  json schemas{
+      {"Error",
+       object_of({{"error",
+                   object_of({{"message", text()},
+                              {"type", text()},
+                              {"param", either({text(), {{"type", "null"}}})},
+                              {"code", either({text(), {{"type", "null"}}})}},
+                             {"message", "type", "param", "code"})}},
+                 {"error"})},
+      {"CompletionRequest", schema_of<CompletionRequest>()},
+      {"ChatRequest", schema_of<ChatRequest>()},
+      {"EmbeddingRequest", schema_of<EmbeddingRequest>()},
+      {"TranslateRequest", schema_of<TranslateRequest>()},
+      {"ClassifyRequest", schema_of<ClassifyRequest>()},
+      {"ForecastRequest", schema_of<ForecastRequest>()},
+      {"TokenizeRequest", schema_of<TokenizeRequest>()},
+      {"DetokenizeRequest", schema_of<DetokenizeRequest>()},
+      {"ExplainRequest",
+       {{"type", "object"}, {"properties", {{"model", text()}}}, {"description", "model, and what it looks at: see docs/explain.md"}}}};
   json paths;
   const json any_object = {{"type", "object"}};
   paths["/v1/models"] = get(

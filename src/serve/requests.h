@@ -181,18 +181,6 @@ struct DetokenizeRequest {
   }
 };
 
-struct ExplainRequest {
-  std::optional<std::string> model = {};
-  std::string text;
-  std::optional<std::string> target = {};
-
-  static void visit(auto& self, auto&& field) {
-    field("model", self.model, "which model; none: the first");
-    field("text", self.text, "what the model reads", Bounds{.required = true});
-    field("target", self.target, "of a translator: what it has written so far; none: what it writes");
-  }
-};
-
 // "stop", a text or several. ApiError when it is neither.
 std::vector<std::string> strings_of(const AnyOf& field, const std::string& name);
 

@@ -284,6 +284,31 @@ json Api::forecast(const ForecastRequest& request) {
   return answer;
 }
 
+// A request of the look inside (docs/explain.md), and which model.
+json Api::explain(const std::string& body) {
+  json request = json_of_body(body);
+  if (!request.is_object()) detail::wrong("body", "an object");
+  std::optional<std::string> name;
+  if (const auto found = request.find("model"); found != request.end()) {
+    if (!found->is_string()) detail::wrong("model", "a string");
+    name = found->get<std::string>();
+    request.erase(found);
+  }
+  HostedModel& model = model_for(name, "be looked into", [](const HostedModel&) { return true; });
+  json answer;
+  model.engine().run([&](Context& ctx) {
+    ctx.set_row_invariant(false);  // the numbers of 'transformer run'
+    try {
+      answer = model.explainer().answer(ctx, request);
+    } catch (...) {
+      ctx.set_row_invariant(true);
+      throw;
+    }
+    ctx.set_row_invariant(true);
+  });
+  return answer;
+}
+
 json Api::tokenize(const TokenizeRequest& request) const {
   const HostedModel& model = model_for(request.model, "read text", [](const HostedModel& m) { return m.tokenizers().source != nullptr; });
   const Encoding found = model.tokenizers().source->tokenize(request.text, request.special_tokens.value_or(true));

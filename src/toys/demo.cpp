@@ -107,6 +107,7 @@ DemoResult run_demo(Context& ctx, const DemoOptions& options, const std::atomic<
   result.picture = picture.string();
   fmt::print("\nWhere the model looked when it wrote \"{}\": {}\n", answers[chosen].front().text, result.picture);
   fmt::print("Try it: echo 'The mouse caught the cat' | transformer translate {}\n", options.out);
+  fmt::print("Look inside: transformer serve {} and open http://127.0.0.1:8080\n", options.out);
   return result;
 }
 

@@ -1,0 +1,236 @@
+// Clients that do what they should not: they get an error or nothing, and others do not notice.
+#include <arpa/inet.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <thread>
+
+#include "serve/serving.h"
+
+namespace transformer::test {
+namespace {
+
+using nlohmann::json;
+using namespace std::chrono_literals;
+
+// A connection with no manners.
+class RawClient {
+ public:
+  explicit RawClient(int port, int seconds = 30) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
+    const timeval patience{.tv_sec = seconds, .tv_usec = 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  }
+  ~RawClient() { close(); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  bool connected() const { return connected_; }
+  bool send(const std::string& text) const { return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text); }
+  std::string receive(std::size_t most = 1 << 20) const {  // until the server closes
+    std::string all(most, '\0');
+    std::size_t size = 0;
+    for (ssize_t n = 0; size < most && (n = ::recv(socket_, all.data() + size, most - size, 0)) > 0;) size += static_cast<std::size_t>(n);
+    return all.substr(0, size);
+  }
+  std::string receive_some() const {
+    std::string some(4096, '\0');
+    const ssize_t n = ::recv(socket_, some.data(), some.size(), 0);
+    return some.substr(0, n > 0 ? static_cast<std::size_t>(n) : 0);
+  }
+  void close() {
+    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  }
+
+ private:
+  int socket_;
+  bool connected_ = false;
+};
+
+std::string request_text(const json& body) {
+  const std::string text = body.dump();
+  return fmt::format("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
+                     text.size(), text);
+}
+
+bool still_answers(const Served& served) {
+  const auto answer = served.post("/v1/completions", {{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 2}});
+  return answer.status == 200;
+}
+
+double metric(const Served& served, const std::string& name) {
+  const std::string text = served.client().Get("/metrics")->body;
+  const std::size_t at = text.find("\n" + name);
+  return at == std::string::npos ? -1.0 : std::stod(text.substr(text.find(' ', at + 1)));
+}
+
+// Becomes true within a few seconds.
+bool soon(const auto& condition) {
+  for (int i = 0; i < 200; ++i, std::this_thread::sleep_for(50ms))
+    if (condition()) return true;
+  return false;
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  std::int64_t size = 0, resident = 0;
+  in >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST(ServeHostile, WhoHangsUpFreesHisPlace) {
+  const Served served({.max_sequences = 2}, false);
+  const json endless{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"stream", true}, {"logit_bias", {{"2", -100}}}, {"n", 2}};
+  for (int i = 0; i < 20; ++i) {
+    RawClient client(served.port());
+    ASSERT_TRUE(client.send(request_text(endless)));
+    EXPECT_TRUE(i % 2 == 1 || client.receive_some().find("200 OK") != std::string::npos);
+    client.close();  // in the middle of the answer, or before it
+  }
+  EXPECT_TRUE(still_answers(served));
+  EXPECT_TRUE(soon([&] { return metric(served, "transformer_running_sequences{model=\"gpt\"}") == 0.0; }));
+}
+
+TEST(ServeHostile, HeadsThatAreTooLargeOrWrong) {
+  const Served served({}, false);
+  {
+    RawClient client(served.port());
+    client.send("GET /health HTTP/1.1\r\n" + std::string(100000, 'a') + ": b\r\n");
+    EXPECT_NE(client.receive().find("431"), std::string::npos);
+  }
+  {
+    RawClient client(served.port(), 2);
+    client.send("GET /health HTTP/1.1\r\nA: " + std::string(20000, 'a') + "\r\n\r\n");
+    const std::string answer = client.receive();
+    EXPECT_NE(answer.find(" 4"), std::string::npos) << answer.substr(0, 200);
+    EXPECT_NE(answer.find("\"error\""), std::string::npos) << answer.substr(0, 400);
+  }
+  for (const std::string text : {"\r\n\r\n", "nonsense\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+                                 "POST /v1/completions HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+                                 "POST /v1/completions HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n"}) {
+    RawClient client(served.port(), 1);  // some connections stay open
+    ASSERT_TRUE(client.send(text));
+    const std::string answer = client.receive();
+    EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 4")) << text << answer.substr(0, 100);
+  }
+  EXPECT_TRUE(still_answers(served));
+}
+
+TEST(ServeHostile, BodiesThatAreTooLarge) {
+  const Served served({.max_body_bytes = 1000}, false);
+  const auto answer = served.post("/v1/completions", {{"model", "gpt"}, {"prompt", std::string(5000, 'a')}});
+  EXPECT_EQ(answer.status, 413);
+  EXPECT_TRUE(answer.body.contains("error"));
+  EXPECT_TRUE(still_answers(served));
+}
+
+TEST(ServeHostile, SlowClientsHoldNobodyUp) {
+  const Served served({}, false);
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 300; ++i) {  // more than there are workers
+    slow.push_back(std::make_unique<RawClient>(served.port()));
+    slow.back()->send("POST /v1/completions HTTP/1.1\r\nHost");
+  }
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(still_answers(served));
+    for (const auto& client : slow) client->send("x");
+  }
+}
+
+TEST(ServeHostile, ThousandsOfIdleConnections) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const Served served({}, false);
+  getrlimit(RLIMIT_NOFILE, &limit);                                                                 // the server has raised it
+  const auto most = static_cast<std::size_t>(std::min<rlim_t>(10000, (limit.rlim_cur - 200) / 2));  // both ends are here
+  EXPECT_TRUE(still_answers(served));
+  const std::int64_t before = resident_bytes();
+  {
+    std::vector<std::unique_ptr<RawClient>> idle;
+    for (std::size_t i = 0; i < most; ++i) {
+      idle.push_back(std::make_unique<RawClient>(served.port()));
+      ASSERT_TRUE(idle.back()->connected()) << i;
+    }
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(still_answers(served));
+    EXPECT_TRUE(soon([&] { return metric(served, "transformer_open_connections") >= static_cast<double>(most); }));
+    std::printf("%zu idle connections: %.1f MB more\n", most, static_cast<double>(resident_bytes() - before) / 1e6);
+  }
+  EXPECT_TRUE(soon([&] { return metric(served, "transformer_open_connections") < 10.0; }));
+  EXPECT_TRUE(still_answers(served));
+  EXPECT_LT(resident_bytes() - before, std::int64_t{20} << 20);
+}
+
+TEST(ServeHostile, TooManyAreToldToComeLater) {
+  const Served served({.max_sequences = 1, .max_queue = 2}, false);
+  const json request{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"logit_bias", {{"2", -100}}}};
+  std::vector<int> statuses(12, 0);
+  std::vector<std::string> retry(12);
+  std::vector<std::thread> clients;
+  for (std::size_t i = 0; i < statuses.size(); ++i)
+    clients.emplace_back([&, i] {
+      for (int k = 0; k < 30 && statuses[i] != 429; ++k) {
+        const auto answer = served.post("/v1/completions", request);
+        statuses[i] = answer.status;
+        for (const auto& [name, value] : answer.headers)
+          if (name == "Retry-After") retry[i] = value;
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_GT(std::count(statuses.begin(), statuses.end(), 429), 0);
+  for (std::size_t i = 0; i < statuses.size(); ++i) EXPECT_TRUE(statuses[i] == 429 ? retry[i] == "1" : statuses[i] == 200) << statuses[i];
+  EXPECT_TRUE(still_answers(served));
+}
+
+TEST(ServeHostile, WhatTakesTooLongIsEnded) {
+  const Served served({.max_tokens = 4096, .max_seconds = 1e-9}, false);
+  const auto answer = served.post("/v1/completions",
+                                  {{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"n", 64}, {"logit_bias", {{"2", -100}}}});
+  EXPECT_TRUE(answer.status == 504 || answer.status == 200) << answer.body;
+  EXPECT_TRUE(soon([&] { return metric(served, "transformer_running_sequences{model=\"gpt\"}") == 0.0; }));
+}
+
+TEST(ServeHostile, KeysAreWantedWhereThereIsOne) {
+  const Served served({.api_key = "secret"}, false);
+  const json request{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 1}};
+  EXPECT_EQ(served.post("/v1/completions", request).status, 401);
+  EXPECT_EQ(served.post("/v1/completions", request, {{"Authorization", "Bearer secret2"}}).status, 401);
+  EXPECT_EQ(served.post("/v1/completions", request, {{"Authorization", "Bearer secret"}}).status, 200);
+  EXPECT_EQ(served.get("/health").status, 200);
+  EXPECT_EQ(served.get("/v1/models").status, 401);
+  EXPECT_EQ(served.get("/v1/models", {{"Origin", "http://evil"}}).headers.count("Access-Control-Allow-Origin"), 0U);
+}
+
+TEST(ServeHostile, OtherOriginsOnlyWhereTheyMay) {
+  const Served served({.cors_origin = "https://a.example"}, false);
+  const auto answer = served.get("/v1/models", {{"Origin", "https://a.example"}});
+  EXPECT_EQ(answer.headers.find("Access-Control-Allow-Origin")->second, "https://a.example");
+  EXPECT_EQ(served.client().Options("/v1/models")->status, 204);
+}
+
+TEST(ServeHostile, AShutdownFinishesWhatIsUnderWay) {
+  Served served({}, false);
+  std::vector<int> statuses(6, 0);
+  std::vector<std::string> texts(6);
+  std::vector<std::thread> clients;
+  for (std::size_t i = 0; i < statuses.size(); ++i)
+    clients.emplace_back([&, i] {
+      const auto answer = served.post("/v1/completions",
+                                      {{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"seed", 5}, {"logit_bias", {{"2", -100}}}});
+      statuses[i] = answer.status;
+      if (answer.status == 200) texts[i] = answer.body["choices"][0]["text"];
+    });
+  std::this_thread::sleep_for(10ms);
+  served.server().stop();
+  for (std::thread& client : clients) client.join();
+  for (std::size_t i = 0; i < statuses.size(); ++i)  // answered as a whole, or never taken
+    EXPECT_TRUE(statuses[i] == 200 ? texts[i].size() == 60 : statuses[i] == -1) << statuses[i] << texts[i];
+}
+
+}  // namespace
+}  // namespace transformer::test

@@ -1,0 +1,135 @@
+// Many clients at once: each gets the answer that it gets alone. With TRANSFORMER_LOAD_SECONDS and TRANSFORMER_LOAD_MODEL=FOLDER (a
+// translator or a language model) it is a measurement.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include "serve/serving.h"
+
+namespace transformer::test {
+namespace {
+
+using nlohmann::json;
+
+struct LoadQuestion {
+  std::string path;
+  json body;
+};
+
+std::vector<LoadQuestion> load_questions(bool translates) {
+  std::vector<LoadQuestion> all;
+  const std::vector<std::string> words{"the", "cat", "saw", "a", "dog", "in", "school", "I", "go", "to", "mouse", "caught"};
+  for (std::size_t i = 0; i < 48; ++i) {
+    std::string text;
+    for (std::size_t k = 0; k < 2 + i % 6; ++k) text += (k == 0 ? "" : " ") + words[(i * 7 + k * 5) % words.size()];
+    if (translates) all.push_back({"/translate", {{"q", text}}});
+    else
+      all.push_back(
+          {"/v1/completions",
+           {{"model", "model"}, {"prompt", text}, {"max_tokens", 4 + i % 20}, {"seed", i}, {"temperature", i % 3 == 0 ? 0.0 : 1.0}}});
+  }
+  return all;
+}
+
+// What an answer says, without its number and time.
+json load_words(const json& body) { return body.contains("choices") ? body["choices"] : body; }
+
+struct LoadResult {
+  std::int64_t answers = 0, wrong = 0;
+  double seconds = 0.0, processor = 0.0;  // of the wall's clock, and of the processor's: clients' part included
+  std::vector<double> latencies = {};
+  double rate() const { return static_cast<double>(answers) / seconds; }
+  double percentile(double p) {
+    std::sort(latencies.begin(), latencies.end());
+    return latencies.empty() ? 0.0 : latencies[static_cast<std::size_t>(p * static_cast<double>(latencies.size() - 1))];
+  }
+};
+
+double processor_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  return static_cast<double>(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+      1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
+}
+
+LoadResult load(int port, std::size_t clients, double seconds, const std::vector<LoadQuestion>& questions,
+                const std::vector<json>& expected) {
+  std::vector<LoadResult> each(clients);
+  std::vector<std::thread> threads;
+  const auto begun = std::chrono::steady_clock::now();
+  const double used = processor_seconds();
+  const auto since = [](auto then) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count(); };
+  for (std::size_t c = 0; c < clients; ++c)
+    threads.emplace_back([&, c] {
+      httplib::Client client("127.0.0.1", port);
+      client.set_read_timeout(120);
+      client.set_keep_alive(true);
+      client.set_tcp_nodelay(true);
+      for (std::size_t k = c; since(begun) < seconds; k += 5) {
+        const LoadQuestion& q = questions[k % questions.size()];
+        const auto asked = std::chrono::steady_clock::now();
+        const auto result = client.Post(q.path, q.body.dump(), "application/json");
+        const json body = result && result->status == 200 ? json::parse(result->body, nullptr, false) : json();
+        ++each[c].answers;
+        each[c].wrong += body.is_object() && load_words(body) == expected[k % questions.size()] ? 0 : 1;
+        each[c].latencies.push_back(since(asked));
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  LoadResult all{.seconds = since(begun), .processor = processor_seconds() - used};
+  for (LoadResult& one : each) {
+    all.answers += one.answers, all.wrong += one.wrong;
+    all.latencies.insert(all.latencies.end(), one.latencies.begin(), one.latencies.end());
+  }
+  return all;
+}
+
+void check_load(serve::Server& server, bool translates, double seconds) {
+  const std::vector<LoadQuestion> questions = load_questions(translates);
+  std::vector<json> expected;
+  httplib::Client client("127.0.0.1", server.port());
+  client.set_read_timeout(120);
+  for (const LoadQuestion& q : questions) {
+    const auto result = client.Post(q.path, q.body.dump(), "application/json");
+    ASSERT_TRUE(result && result->status == 200) << (result ? result->body : "");
+    expected.push_back(load_words(json::parse(result->body)));
+  }
+  for (const std::size_t clients : {1, 8, 32, 64}) {
+    LoadResult r = load(server.port(), clients, clients == 64 ? seconds : std::min(seconds, 10.0), questions, expected);
+    std::printf("%2zu clients: %6.1f answers/s, median %6.1f ms, p99 %6.1f ms, %5.2f ms of the processor each, %lld answers, %lld wrong\n",
+                clients, r.rate(), 1e3 * r.percentile(0.5), 1e3 * r.percentile(0.99), 1e3 * r.processor / static_cast<double>(r.answers),
+                static_cast<long long>(r.answers), static_cast<long long>(r.wrong));
+    EXPECT_EQ(r.wrong, 0);
+    EXPECT_GT(r.answers, 0);
+  }
+}
+
+TEST(ServeLoad, EachOfManyGetsTheAnswerThatHeGetsAlone) {
+  const char *given = std::getenv("TRANSFORMER_LOAD_SECONDS"), *model = std::getenv("TRANSFORMER_LOAD_MODEL");
+  const double seconds = given != nullptr ? std::atof(given) : 0.5;
+  const char* precision = std::getenv("TRANSFORMER_LOAD_PRECISION");
+  const char* threads = std::getenv("TRANSFORMER_LOAD_THREADS");
+  const ContextOptions context{
+      .threads = threads != nullptr ? std::atoi(threads) : 0,
+      .precision = precision != nullptr && std::string(precision) == "bfloat16" ? DType::bfloat16 : DType::float32};
+  const ServedModels models;
+  if (model != nullptr) {
+    serve::Server server({.port = 0}, context);
+    server.add_model("model", model);
+    server.start();
+    const auto kinds = httplib::Client("127.0.0.1", server.port()).Get("/v1/models");
+    return check_load(server, kinds->body.find("another_text") != std::string::npos, seconds);
+  }
+  for (const bool translates : {false, true}) {
+    serve::Server server({.port = 0}, context);
+    server.add_model("model", translates ? models.mt.path() : models.gpt.path());
+    server.start();
+    check_load(server, translates, seconds);
+  }
+}
+
+}  // namespace
+}  // namespace transformer::test
