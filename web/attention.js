@@ -1,11 +1,12 @@
 // The card of attention: which, of which layer and head, as a matrix or as lines, and all heads beside each other.
 import { arcsView } from "./arcs.js";
-import { imageOf, label } from "./canvas.js";
+import { imageOf, label, scaleOf } from "./canvas.js";
 import { heat } from "./colour.js";
 import { card, element, say, segments, select } from "./dom.js";
 import { matrixView } from "./matrix.js";
 import { t } from "./strings.js";
 
+const share = (value) => (value >= 0.01 ? value.toFixed(3) : value.toPrecision(2));
 let preferred = "matrix";  // the view that was chosen last
 
 export function attentionCard(seen, maps, onrow) {
@@ -28,10 +29,10 @@ export function attentionCard(seen, maps, onrow) {
     if (row === null) return void (pointed.textContent = t("nothingHovered"));
     const value = (j) => map.values[row * map.columns + j];
     if (column !== null) {
-      pointed.textContent = t("pair", { row: label(rows[row]), column: label(columns[column]), value: value(column).toFixed(4) });
+      pointed.textContent = t("pair", { row: label(rows[row]), column: label(columns[column]), value: share(value(column)) });
     } else {
       const order = [...Array(map.columns).keys()].sort((a, b) => value(b) - value(a)).slice(0, 4);
-      pointed.textContent = `${label(rows[row])} → ${order.map((j) => `${label(columns[j])} ${value(j).toFixed(2)}`).join(", ")}`;
+      pointed.textContent = `${label(rows[row])} → ${order.map((j) => `${label(columns[j])} ${share(value(j))}`).join(", ")}`;
     }
   }
 
@@ -48,7 +49,7 @@ export function attentionCard(seen, maps, onrow) {
     thumbsTitle.textContent = t("heads", { n: map.layer + 1 });
     thumbs.replaceChildren(...heads.map((head, i) => {
       const canvas = element("canvas", { width: head.columns, height: head.rows, "aria-hidden": "true" });
-      const greatest = head.values.reduce((a, b) => Math.max(a, b), 0) || 1;
+      const greatest = scaleOf({ values: head.values, columns: map.columns });
       canvas.getContext("2d").drawImage(imageOf(head.values, head.rows, head.columns, heat(), 0, greatest), 0, 0);
       return element("button", { type: "button", class: "thumb", "aria-pressed": String(i === map.head), "aria-label": t("headNumber", { n: i + 1 }),
         onclick: () => change({ head: i }) }, canvas, String(i + 1));

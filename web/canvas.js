@@ -26,6 +26,9 @@ export function imageOf(values, rows, columns, scale, low, high) {
   return picture;
 }
 
+// What has the strongest colour: the greatest value, but never less than twice an even spread, which is nothing to point out.
+export const scaleOf = (map) => map.values.reduce((a, b) => Math.max(a, b), 2 / map.columns) || 1;
+
 // Calls draw(width) now and whenever the width of the element changes.
 export function onWidth(node, draw) {
   let last = -1;

@@ -77,7 +77,7 @@ export function feedForwardCard(seen) {
   const pointed = element("p", { class: "pointed quiet" }, t("nothingHovered"));
   // Each layer by its own strongest, so that all can be seen.
   const rows = stack.activity.map((layer) => layer.strength);
-  const values = rows.flatMap((row) => { const greatest = Math.max(...row) || 1; return row.map((v) => v / greatest); });
+  const values = rows.flatMap((row) => { const greatest = Math.max(...row) || 1; return row.map((v) => v / greatest); });  // from 0 to 1
   const view = matrixView({ rows: rows.map((_, i) => ({ text: String(i + 1) })), columns: tokens, onpoint: (layer, token) => {
     if (layer === null || token === null) return void (pointed.textContent = t("nothingHovered"));
     const { active, strength, strongest } = stack.activity[layer];

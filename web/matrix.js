@@ -1,6 +1,6 @@
 // An attention map as a matrix: rows look, columns are looked at. One canvas holds the cells, a second one above it the marks of
 // what is pointed at, so that pointing draws a few lines and no cells.
-import { clipped, imageOf, label, onWidth, sharp } from "./canvas.js";
+import { clipped, imageOf, label, onWidth, scaleOf, sharp } from "./canvas.js";
 import { heat, paint } from "./colour.js";
 import { element } from "./dom.js";
 import { t } from "./strings.js";
@@ -24,34 +24,35 @@ export function matrixView({ rows, columns, onpoint }) {
     const slanted = widest(columns) > cell - 6;
     const top = cell < 9 ? 8 : slanted ? Math.ceil(widest(columns) * 0.78) + 16 : 24;
     const spill = slanted && cell >= 9 ? Math.ceil(widest(columns.slice(-1)) * 0.72) : 0;
-    return { left, top, cell, slanted, width: Math.ceil(left + cell * columns.length + spill + 6), height: Math.ceil(top + cell * rows.length + 4) };
+    const high = rows.length <= 24 ? Math.max(cell, 15) : cell;  // few rows stay readable, however many columns there are
+    return { left, top, cell, high, slanted, width: Math.ceil(left + cell * columns.length + spill + 6), height: Math.ceil(top + high * rows.length + 4) };
   }
 
   function draw() {
     if (!map || width === 0) return;
     layout = measure();
-    const { left, top, cell, slanted } = layout;
+    const { left, top, cell, high, slanted } = layout;
     const context = sharp(cells, layout.width, layout.height);
     sharp(marks, layout.width, layout.height);
-    const greatest = map.values.reduce((a, b) => Math.max(a, b), 0) || 1;
+    const greatest = scaleOf(map);
     context.imageSmoothingEnabled = false;
-    context.drawImage(imageOf(map.values, map.rows, map.columns, heat(), 0, greatest), left, top, cell * map.columns, cell * map.rows);
+    context.drawImage(imageOf(map.values, map.rows, map.columns, heat(), 0, greatest), left, top, cell * map.columns, high * map.rows);
     if (cell >= 9) {
       context.strokeStyle = paint("card");
       context.lineWidth = 1;
       context.beginPath();
-      for (let i = 0; i <= map.columns; i += 1) context.moveTo(left + cell * i, top), context.lineTo(left + cell * i, top + cell * map.rows);
-      for (let i = 0; i <= map.rows; i += 1) context.moveTo(left, top + cell * i), context.lineTo(left + cell * map.columns, top + cell * i);
+      for (let i = 0; i <= map.columns; i += 1) context.moveTo(left + cell * i, top), context.lineTo(left + cell * i, top + high * map.rows);
+      for (let i = 0; i <= map.rows; i += 1) context.moveTo(left, top + high * i), context.lineTo(left + cell * map.columns, top + high * i);
       context.stroke();
     }
     context.font = font;
     context.fillStyle = paint("ink");
     context.textBaseline = "middle";
     // Labels as many as there is room for.
-    const every = Math.max(1, Math.ceil(13 / cell));
+    const every = Math.max(1, Math.ceil(13 / cell)), everyRow = Math.max(1, Math.ceil(13 / high));
     context.textAlign = "right";
     rows.forEach((token, i) => {
-      if (i % every === 0) context.fillText(clipped(context, label(token), left - 12), left - 7, top + cell * (i + 0.5));
+      if (i % everyRow === 0) context.fillText(clipped(context, label(token), left - 12), left - 7, top + high * (i + 0.5));
     });
     if (cell < 9) return mark();
     columns.forEach((token, j) => {
@@ -77,11 +78,11 @@ export function matrixView({ rows, columns, onpoint }) {
     const context = marks.getContext("2d");
     context.clearRect(0, 0, layout.width, layout.height);
     if (!at) return;
-    const { left, top, cell } = layout;
+    const { left, top, cell, high } = layout;
     context.strokeStyle = paint("accent");
     context.lineWidth = 2;
-    context.strokeRect(left, top + cell * at.row, cell * map.columns, Math.max(cell, 3));
-    if (at.column !== null) context.strokeRect(left + cell * at.column - 1, top + cell * at.row - 1, Math.max(cell, 3) + 2, Math.max(cell, 3) + 2);
+    context.strokeRect(left, top + high * at.row, cell * map.columns, Math.max(high, 3));
+    if (at.column !== null) context.strokeRect(left + cell * at.column - 1, top + high * at.row - 1, Math.max(cell, 3) + 2, Math.max(high, 3) + 2);
   }
 
   function point(row, column) {
@@ -93,7 +94,7 @@ export function matrixView({ rows, columns, onpoint }) {
 
   marks.addEventListener("pointermove", (event) => {
     if (!layout) return;
-    const column = Math.floor((event.offsetX - layout.left) / layout.cell), row = Math.floor((event.offsetY - layout.top) / layout.cell);
+    const column = Math.floor((event.offsetX - layout.left) / layout.cell), row = Math.floor((event.offsetY - layout.top) / layout.high);
     if (row < 0 || row >= rows.length) return point(null, null);
     point(row, column >= 0 && column < columns.length ? column : null);
   });

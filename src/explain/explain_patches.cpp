@@ -97,7 +97,7 @@ Explanation Explainer::series(Context& ctx, const SeriesTable& table, const Expl
   SeenSide side{.name = "patches"};
   if (c.cls_token) side.tokens.push_back({.token = "[CLS]", .text = "[CLS]", .special = true});
   for (const auto& [begin, end] : seen.patches) {
-    const std::string place = fmt::format("{}–{}", begin + 1 - c.context, end - c.context);  // rows before the forecast, the last one 0
+    const std::string place = fmt::format("{} … {}", begin + 1 - c.context, end - c.context);  // rows before the forecast, the last one 0
     side.tokens.push_back({.token = place, .text = place});
   }
   out.sides = {std::move(side)};

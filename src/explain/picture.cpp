@@ -58,7 +58,7 @@ std::string attention_svg(const AttentionPicture& picture, Theme theme) {
   Drawing d;
   if (titles > 0.0) {
     d.text(left - gap, margin + font, row_title, "soft", "end");
-    d.text(left, margin + font, column_title, "soft", "start");
+    d.text(left + gap, margin + font, column_title, "soft", "start");
   }
   for (std::size_t j = 0; j < columns.size(); ++j) {
     const double x = left + cell * (static_cast<double>(j) + 0.5), y = top - gap;
@@ -93,7 +93,7 @@ std::string attention_svg(const AttentionPicture& picture, Theme theme) {
         scale_left, scale_top, 11 * step, step);
   d.text(scale_right + gap, scale_top + font - 2, to, "soft", "start");
   double height = scale_top + font + margin, width = std::max(right, scale_right + gap + to.width);
-  width = std::max({width, left + column_title.width, margin + caption.width});
+  width = std::max({width, left + gap + column_title.width, margin + caption.width});
   if (slanted)  // a slanted label reaches beyond its column
     for (std::size_t j = 0; j < columns.size(); ++j)
       width = std::max(width, left + cell * (static_cast<double>(j) + 0.5) + columns[j].width * slope + font * slope);

@@ -107,12 +107,12 @@ std::string positions_svg(const PositionTable& t, Theme theme) {
   check_table(t);
   const double cell_width = std::clamp(chart_width / static_cast<double>(t.count), 1.0, 24.0),
                cell_height = std::clamp(420.0 / static_cast<double>(t.rows), 1.0, 24.0);
-  const Text row_title = label_of(rows_name(t)), column_title = label_of(t.columns);
+  const Text row_title = label_of(rows_name(t) + " ↓"), column_title = label_of(t.columns + " →");
   const double left = margin + std::max(row_title.width, 6 * column) + gap, top = margin + 2 * (font + gap);
   const double width = cell_width * static_cast<double>(t.count), height = cell_height * static_cast<double>(t.rows);
   Drawing d;
   d.text(left - gap, margin + font, row_title, "soft", "end");
-  d.text(left, margin + font, column_title, "soft", "start");
+  d.text(left + gap, margin + font, column_title, "soft", "start");
   for (const std::int64_t i : marks(t.count, static_cast<std::int64_t>(width / 60)))
     d.text(left + cell_width * (static_cast<double>(i) + 0.5), top - gap, label_of(std::to_string(i)), "soft", "middle");
   for (const std::int64_t i : marks(t.rows, static_cast<std::int64_t>(height / 30)))
@@ -184,7 +184,7 @@ std::string waves_svg(const PositionTable& t, std::vector<std::int64_t> columns,
         left, top, chart_width, height);
   const auto y = [&](double value) { return bottom - height * (value - low) / (high - low) * 0.92 - height * 0.04; };
   for (const double value : {low, (low + high) / 2, high}) {
-    d.text(left - gap, y(value) + font * 0.35, label_of(fmt::format("{:.3g}", std::abs(value) < 1e-9 ? 0.0 : value)), "soft", "end");
+    d.text(left - gap, y(value) + font * 0.35, label_of(fmt::format("{:.3g}", std::abs(value) < 1e-3 * (high - low) ? 0.0 : value)), "soft", "end");
     d.add(R"(<line x1="{0:.1f}" y1="{2:.1f}" x2="{1:.1f}" y2="{2:.1f}" class="grid"/>)"
           "\n",
           left, left + chart_width, y(value));

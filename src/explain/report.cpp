@@ -32,13 +32,12 @@ std::vector<std::string> labels_of_side(const SeenSide& side) {
 
 std::string matrix_svg(const Explanation& seen, const SeenAttention& a, std::vector<float> values, const std::string& caption,
                        Theme theme) {
-  const bool reads = a.name == "cross";
   return attention_svg({.rows = labels_of_side(seen.side(a.rows)),
                         .columns = labels_of_side(seen.side(a.columns)),
                         .values = std::move(values),
                         .caption = caption,
-                        .row_title = fmt::format("{} ↓ {}", a.rows, reads ? "is written" : "looks"),
-                        .column_title = fmt::format("{} → is looked at", a.columns)},
+                        .row_title = a.rows + " ↓",
+                        .column_title = fmt::format("looks at {} →", a.columns)},
                        theme);
 }
 

@@ -29,7 +29,7 @@ double draw_matrix(svg::Drawing& d, const Matrix& m, const std::vector<svg::Text
                      columns = std::min(m.columns, m.columns == m.rows ? shown_tokens : shown_dimensions);
   double widest = 0.0;
   for (std::int64_t i = 0; i < rows; ++i) widest = std::max(widest, labels[place(i)].width);
-  const Text title = label_of(fmt::format("{}   {} × {}", m.title, m.rows, m.columns), longest_caption);
+  const Text title = label_of(fmt::format("{} · {} × {}", m.title, m.rows, m.columns), longest_caption);
   d.text(left, top + font, title, "ink", "start");
   const double x0 = left + widest + gap, y0 = top + font + gap;
   for (std::int64_t i = 0; i < rows; ++i) {

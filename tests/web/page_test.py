@@ -82,7 +82,7 @@ def make_models():
                     "--num-layers", "2", "--max-epoch", "2", "--save-dir", "pictures")
     if "prices" not in given and not (out / "prices" / "model.safetensors").exists():
         (out / "prices.csv").write_text(prices(400))
-        transformer("train", "forecast", "--csv", "prices.csv", "--context", "48", "--horizon", "12", "--patch-length", "6", "--patch-stride",
+        transformer("train", "forecast", "--csv", "prices.csv", "--context", "48", "--horizon", "12", "--patch-length", "6", "--stride",
                     "3", "--d-model", "16", "--num-heads", "4", "--num-layers", "2", "--max-epoch", "1", "--save-dir", "prices")
     (out / "disc.png").write_bytes(disc(9, 14))
     return {name: given.get(name, str(out / name)) for name in ("translator", "writer", "pictures", "prices")}
@@ -156,6 +156,10 @@ class Page(unittest.TestCase):
     def text(self, selector):
         return self.find(selector).text
 
+    def click(self, node):
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", node)  # not under the bar
+        node.click()
+
     def type(self, text):
         box = self.find("#text")
         box.send_keys(Keys.CONTROL, "a")
@@ -197,9 +201,9 @@ class Page(unittest.TestCase):
         self.find("#topk").send_keys(*[Keys.ARROW_LEFT] * 8)
         self.assertEqual(len(shares()), 2)
         count = len(self.all("#tokens .chip"))
-        self.find("#step").click()
+        self.click(self.find("#step"))
         self.until(lambda: len(self.all("#tokens .chip")) == count + 1, "a token more")
-        self.find("#steps").click()
+        self.click(self.find("#steps"))
         self.until(lambda: len(self.all("#tokens .chip")) == count + 11, "ten tokens more")
         self.screenshot("text")
 
@@ -215,18 +219,18 @@ class Page(unittest.TestCase):
         self.until(lambda: not self.all('.thumb[aria-pressed="true"]'), "the mean of all heads")
         self.hover(0.5, 0.5)
         self.assertNotEqual(self.text("#pointed"), first)
-        self.all(".thumb")[1].click()
+        self.click(self.all(".thumb")[1])
         self.until(lambda: self.find("#head").get_attribute("value") == "1", "the head of the thumbnail")
         # With the keyboard alone: a cell, then the lines of a token.
         marks = self.find("#attention .marks")
         marks.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
         self.assertIn("→", self.text("#pointed"))
-        self.all("#attention .segments button")[1].click()
+        self.click(self.all("#attention .segments button")[1])
         arcs = self.find("#attention .marks")
         arcs.send_keys(*[Keys.ARROW_RIGHT] * 4)
         self.assertIn("→", self.text("#pointed"))
         self.screenshot("arcs")
-        self.find("#example summary").click()
+        self.click(self.find("#example summary"))
         self.until(lambda: len(self.all("#example table")) == 7, "the worked example")
         weights = [[float(cell.text) for cell in row.find_elements(By.TAG_NAME, "td") if cell.text != "…"]
                    for row in self.all("#example table:nth-of-type(6) tr")]
@@ -240,7 +244,7 @@ class Page(unittest.TestCase):
         translation = self.text("#translation")
         self.assertRegex(translation, "[가-힣]")
         self.screenshot("translate", whole=False)
-        self.find("main button:not(.primary)").click()
+        self.click(self.find("main button:not(.primary)"))
         self.until(lambda: self.all(".alternatives button"), "the look inside")
         self.assertEqual(len(self.all(".alternatives button")), 4)
         self.assertEqual(self.text('.alternatives button[aria-pressed="true"] span'), translation)
@@ -251,18 +255,18 @@ class Page(unittest.TestCase):
         self.screenshot("translation")
         Select(self.find("#which")).select_by_value("decoder")
         self.until(lambda: self.find("#which").get_attribute("value") == "decoder" and "디코더" not in self.text(".sides"), "the decoder's own")
-        self.all(".alternatives button")[1].click()
+        self.click(self.all(".alternatives button")[1])
         self.until(lambda: self.all(".alternatives button")[1].get_attribute("aria-pressed") == "true", "another translation")
 
     def test_language_and_colours(self):
         self.show("explore", "translator", language="en")
         self.until(lambda: self.all("#tokens .chip"), "tokens")
         self.assertEqual(self.text("#tokens h2"), "Tokens")
-        self.find("#language").click()
+        self.click(self.find("#language"))
         self.until(lambda: self.text("#tokens h2") == "토큰", "the page in Korean")
         self.assertEqual(self.find("html").get_attribute("lang"), "ko")
-        self.find("#theme").click()
-        self.find("#theme").click()
+        self.click(self.find("#theme"))
+        self.click(self.find("#theme"))
         self.assertEqual(self.find("html").get_attribute("data-theme"), "dark")
         self.until(lambda: self.all("#attention canvas.cells"), "cross-attention")
         self.screenshot("korean-dark")
@@ -282,12 +286,12 @@ class Page(unittest.TestCase):
         self.until(lambda: self.all("#tokens .chip"), "tokens")
         text = ("To be, or not to be, that is the question. " * 8)[:300]
         self.browser.execute_script("arguments[0].value = arguments[1]", self.find("#text"), text)
-        self.find("#look").click()
+        self.click(self.find("#look"))
         self.until(lambda: len(self.all("#tokens .chip")) == 300, "300 tokens")
         times = sorted(self.hover(0.1 + 0.04 * i, 0.1 + 0.03 * i) for i in range(20))
         print(f"hover over 300 tokens: median {times[10]:.1f} ms, worst {times[-1]:.1f} ms")
         self.assertLess(times[-1], 200)
-        self.all("#attention .segments button")[1].click()
+        self.click(self.all("#attention .segments button")[1])
         arcs = sorted(self.browser.execute_script("""
             const canvas = document.querySelector("#attention .marks"), box = canvas.getBoundingClientRect(), begin = performance.now();
             canvas.dispatchEvent(new PointerEvent("pointermove", {bubbles: true, clientX: box.left + box.width * arguments[0], clientY: box.top + 9}));
@@ -308,7 +312,7 @@ class Page(unittest.TestCase):
     def test_series(self):
         self.show("explore", "prices")
         self.browser.execute_script("arguments[0].value = arguments[1]", self.find("#text"), prices(60))
-        self.find("#look").click()
+        self.click(self.find("#look"))
         self.until(lambda: self.all("#curve canvas"), "the curve")
         before = self.text("#curve .pointed")
         self.find("#curve .marks").send_keys(Keys.ARROW_LEFT)
