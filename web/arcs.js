@@ -17,6 +17,8 @@ export function arcsView({ rows, columns, two, onpoint }) {
   function line(context, tokens, y) {
     context.font = font;
     const widths = tokens.map((token) => Math.min(110, context.measureText(label(token)).width) + 14);
+    const spare = width - 8 - widths.reduce((a, b) => a + b, 0);  // few tokens take more room
+    if (spare > 0) tokens.forEach((_, i) => (widths[i] += Math.min(36, spare / tokens.length)));
     const total = widths.reduce((a, b) => a + b, 0), room = Math.max(width - 8, 60), squeeze = Math.max(1, total / Math.max(room, 60));
     let x = 4;
     return { total: Math.min(total, Math.max(room, tokens.length * 7)) + 8, tokens: tokens.map((token, i) => {

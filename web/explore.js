@@ -24,8 +24,8 @@ function textInput(model, kind, run) {
     sessionStorage.setItem(kept(model), box.value);
     if (box.value.trim()) run({ text: box.value });
   };
-  const node = card(t("explore"), t("inputHelp"), element("div", { class: "stack" }, box,
-    element("div", { class: "row" }, element("button", { type: "button", class: "primary", id: "look", onclick: go }, t("look")))));
+  const node = card(t("explore"), t("inputHelp"), element("div", { class: "ask" }, box,
+    element("button", { type: "button", class: "primary", id: "look", onclick: go }, t("look"))));
   return { node, start: go, extend: (more) => { box.value += more; sessionStorage.setItem(kept(model), box.value); } };
 }
 
@@ -81,8 +81,9 @@ export function show(place, model) {
     else if (kind === "series") cards.push(seriesCard(seen, attention, (channel) => look({ ...seen.given, channel })).node);
     else {
       tokens = tokensCard(seen, old, (side, row) => attention.mark(side, row));
-      cards.push(tokens.node);
-      if (seen.translation?.alternatives.length) cards.push(translationsCard(seen, (target) => look({ text: input.text(), target })));
+      const alternatives = seen.translation?.alternatives.length > 0;
+      cards.push(alternatives
+        ? element("div", { class: "columns" }, tokens.node, translationsCard(seen, (target) => look({ text: input.text(), target }))) : tokens.node);
     }
     probabilities = seen.predictions.length ? probabilitiesCard(seen, kind, step) : null;
     const embedding = embeddingCard(seen), feedForward = feedForwardCard(seen), example = exampleCard(seen, (head) => ask({ ...again(), head, example: true, map_only: true }));

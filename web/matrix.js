@@ -20,7 +20,7 @@ export function matrixView({ rows, columns, onpoint }) {
     const widest = (tokens) => Math.min(120, Math.max(12, ...tokens.map((token) => context.measureText(label(token)).width)));
     const left = Math.ceil(widest(rows)) + 14;
     const room = width - left - 18;
-    const cell = Math.max(columns.length > 120 ? 2 : 4, Math.min(52, room / columns.length));
+    const cell = Math.max(columns.length > 120 ? 2 : 4, Math.min(46, room / columns.length));
     const slanted = widest(columns) > cell - 6;
     const top = cell < 9 ? 8 : slanted ? Math.ceil(widest(columns) * 0.78) + 16 : 24;
     const spill = slanted && cell >= 9 ? Math.ceil(widest(columns.slice(-1)) * 0.72) : 0;

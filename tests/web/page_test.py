@@ -271,6 +271,17 @@ class Page(unittest.TestCase):
         self.until(lambda: self.all("#attention canvas.cells"), "cross-attention")
         self.screenshot("korean-dark")
 
+    def test_pictures_of_the_readme(self):
+        for language, name in (("en", "page"), ("ko", "page.ko")):
+            self.show("explore", "translator", language=language)
+            self.until(lambda: self.all("#attention canvas.cells"), "cross-attention")
+            self.browser.set_window_size(1200, 1390)
+            time.sleep(0.5)
+            self.find("#attention .marks").send_keys(*[Keys.ARROW_RIGHT] * 9, *[Keys.ARROW_DOWN] * 3)
+            self.browser.execute_script("document.activeElement.blur(); window.scrollTo(0, 0)")
+            time.sleep(0.3)
+            self.browser.save_screenshot(str(out / f"{name}.png"))
+
     def test_phone(self):
         self.show("explore", "translator")
         self.until(lambda: self.all("#attention canvas.cells"), "cross-attention")
