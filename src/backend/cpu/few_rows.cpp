@@ -18,67 +18,72 @@ namespace transformer {
 namespace HWY_NAMESPACE {
 namespace {
 
-constexpr std::int64_t kBlock = 16;                      // rows of w that stay in cache while all rows of a pass over them
-constexpr int kWide = hn::MaxLanes(DF()) >= 16 ? 2 : 1;  // rows of w at a time: AVX-512 has registers for the sums of two
+constexpr std::int64_t kBlock = 16;  // rows of w that stay in cache while all rows of a pass over them
 
-// out[r · kBlock + c] = Σ a[r] · w[c] over k, for kRows rows of a and kCols rows of w. Each sum has two chains of additions, however many
-// there are: so it has the same bits in every batch. Several sums hide their latency.
+// out[r · kBlock + c] = Σ a[r] · w[c] over k, for kRows rows of a and kCols rows of w. Each sum is one chain of additions however many
+// there are, so that it has the same bits in every batch; several of them hide their latency.
 template <int kRows, int kCols, class T>
 HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HWY_RESTRICT w, std::int64_t w_row, std::int64_t k,
                     float* HWY_RESTRICT out) {
   const DF d;
   const std::int64_t lanes = Lanes();
-  VF sum[kRows][kCols][2];
-#pragma GCC unroll 4
+  VF sum[kRows][kCols];
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-    for (int c = 0; c < kCols; ++c) sum[r][c][0] = sum[r][c][1] = hn::Zero(d);
+#pragma GCC unroll 8
+    for (int c = 0; c < kCols; ++c) sum[r][c] = hn::Zero(d);
   std::int64_t at = 0;
-  for (; at + 2 * lanes <= k; at += 2 * lanes) {
-#pragma GCC unroll 4
-    for (int i = 0; i < 2; ++i) {
-#pragma GCC unroll 4
-      for (int c = 0; c < kCols; ++c) {
-        const VF weight = Load(w + c * w_row + at + i * lanes);
-#pragma GCC unroll 4
-        for (int r = 0; r < kRows; ++r) sum[r][c][i] = hn::MulAdd(Load(a + r * a_row + at + i * lanes), weight, sum[r][c][i]);
-      }
-    }
-  }
-  for (; at < k; at += lanes) {  // a is padded with zeros
-#pragma GCC unroll 4
+  for (; at + lanes <= k; at += lanes) {
+#pragma GCC unroll 8
     for (int c = 0; c < kCols; ++c) {
-      const VF weight = at + lanes <= k ? Load(w + c * w_row + at) : LoadN(w + c * w_row + at, k - at);
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) sum[r][c][0] = hn::MulAdd(Load(a + r * a_row + at), weight, sum[r][c][0]);
+      const VF weight = Load(w + c * w_row + at);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sum[r][c] = hn::MulAdd(Load(a + r * a_row + at), weight, sum[r][c]);
     }
   }
-#pragma GCC unroll 4
+  if (at < k) {  // a is padded with zeros
+#pragma GCC unroll 8
+    for (int c = 0; c < kCols; ++c) {
+      const VF weight = LoadN(w + c * w_row + at, k - at);
+#pragma GCC unroll 8
+      for (int r = 0; r < kRows; ++r) sum[r][c] = hn::MulAdd(Load(a + r * a_row + at), weight, sum[r][c]);
+    }
+  }
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 4
-    for (int c = 0; c < kCols; ++c) out[r * kBlock + c] = hn::GetLane(hn::SumOfLanes(d, hn::Add(sum[r][c][0], sum[r][c][1])));
+#pragma GCC unroll 8
+    for (int c = 0; c < kCols; ++c) out[r * kBlock + c] = hn::GetLane(hn::SumOfLanes(d, sum[r][c]));
 }
 
+// kCols rows of w with all of a: three of its rows at a time, whose sums fill the registers of AVX2.
 template <int kCols, class T>
 HWY_INLINE void Dots(std::int64_t rows, const float* a, std::int64_t a_row, const T* w, std::int64_t w_row, std::int64_t k, float* out) {
-  for (; rows >= 4; rows -= 4, a += 4 * a_row, out += 4 * kBlock) Dot<4, kCols>(a, a_row, w, w_row, k, out);
-  if (rows == 3) Dot<3, kCols>(a, a_row, w, w_row, k, out);
+  for (; rows >= 3; rows -= 3, a += 3 * a_row, out += 3 * kBlock) Dot<3, kCols>(a, a_row, w, w_row, k, out);
   if (rows == 2) Dot<2, kCols>(a, a_row, w, w_row, k, out);
   if (rows == 1) Dot<1, kCols>(a, a_row, w, w_row, k, out);
+}
+
+template <class T>
+HWY_INLINE void BlockDots(std::int64_t m, std::int64_t n, const float* a, std::int64_t a_row, const T* w, std::int64_t w_row,
+                          std::int64_t k, float* out) {
+  std::int64_t j = 0;
+  if (m == 1)
+    for (; j + 8 <= n; j += 8) Dot<1, 8>(a, a_row, w + j * w_row, w_row, k, out + j);
+  for (; j + 4 <= n; j += 4) Dots<4>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+  for (; j < n; ++j) Dots<1>(m, a, a_row, w + j * w_row, w_row, k, out + j);
 }
 
 template <class T, class B>
 void Columns(const FewRows& p, const float* a, std::int64_t a_row, std::int64_t begin, std::int64_t end) {
   const T* w = static_cast<const T*>(p.w);
   const B* bias = static_cast<const B*>(p.bias);
-  float sums[few_rows * kBlock];
+  constexpr std::int64_t kTogether = 24;  // rows of a: their sums stay in cache, and so do they
+  float sums[kTogether * kBlock];
   for (std::int64_t first = begin; first < end; first += kBlock) {
     const std::int64_t n = std::min(kBlock, end - first);
-    for (std::int64_t row = 0; row < p.m; row += few_rows) {
-      const std::int64_t m = std::min(few_rows, p.m - row);
-      std::int64_t j = 0;
-      for (; j + kWide <= n; j += kWide) Dots<kWide>(m, a + row * a_row, a_row, w + (first + j) * p.w_row, p.w_row, p.k, sums + j);
-      for (; j < n; ++j) Dots<1>(m, a + row * a_row, a_row, w + (first + j) * p.w_row, p.w_row, p.k, sums + j);
+    for (std::int64_t row = 0; row < p.m; row += kTogether) {
+      const std::int64_t m = std::min(kTogether, p.m - row);
+      BlockDots(m, n, a + row * a_row, a_row, w + first * p.w_row, p.w_row, p.k, sums);
       VisitActivation(p.activation, [&](auto activation) HWY_ATTR {
         for (std::int64_t r = 0; r < m; ++r) {
           T* to = static_cast<T*>(p.c) + (row + r) * p.c_row + first;
