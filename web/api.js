@@ -9,12 +9,25 @@ async function answer(response) {
   throw new Error(error?.message ?? (typeof error === "string" ? error : `${response.status} ${response.statusText}`));
 }
 
+// A server that wants a key is asked again with the one that its user gives; it is kept as long as the page is open.
+async function send(path, body, signal) {
+  const key = sessionStorage.getItem("key");
+  const response = await fetch(path, {
+    method: body === undefined ? "GET" : "POST",
+    headers: { ...(body === undefined ? {} : { "content-type": "application/json" }), ...(key ? { authorization: `Bearer ${key}` } : {}) },
+    body: body === undefined ? undefined : JSON.stringify(body),
+    signal,
+  });
+  if (response.status !== 401) return response;
+  const given = window.prompt(t("key"));
+  if (!given) return response;
+  sessionStorage.setItem("key", given);
+  return send(path, body, signal);
+}
+
 async function request(path, body, signal) {
   try {
-    const options = body === undefined
-      ? { signal }
-      : { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal };
-    return await answer(await fetch(path, options));
+    return await answer(await send(path, body, signal));
   } catch (error) {
     if (error instanceof TypeError) throw new Error(t("unreachable", { why: error.message }));
     throw error;
@@ -28,9 +41,7 @@ export const trainingRows = (from, signal) => request(`training/metrics?from=${f
 
 // Server-sent events of a completion: calls onevent with each JSON value, until [DONE].
 export async function stream(path, body, onevent, signal) {
-  const response = await fetch(path, {
-    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ ...body, stream: true }), signal,
-  });
+  const response = await send(path, { ...body, stream: true }, signal);
   if (!response.ok) await answer(response);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -5,13 +5,23 @@ import { card, element } from "./dom.js";
 import { matrixView } from "./matrix.js";
 import { t } from "./strings.js";
 
+// One stop for the tab key; the arrows go from token to token.
+function walk(event) {
+  const to = { ArrowLeft: "previousElementSibling", ArrowRight: "nextElementSibling" }[event.key], next = to && event.target[to];
+  if (!next) return;
+  event.preventDefault();
+  event.target.tabIndex = -1;
+  next.tabIndex = 0;
+  next.focus();
+}
+
 export function tokensCard(seen, old, onpoint) {
   const chips = new Map();  // by side
   const shown = seen.sides.filter((side) => side.name !== "target");
   const sides = shown.map((side) => element("div", { class: "side" },
     element("h3", {}, `${t(`side_${side.name}`)} · ${t("tokenCount", { n: side.tokens.length })}`),
-    element("div", { class: "chips" }, side.tokens.map((token, i) => {
-      const chip = element("span", { class: `chip${token.special ? " special" : ""}${old > 0 && i >= old ? " new" : ""}`, title: token.token, tabindex: "0",
+    element("div", { class: "chips", role: "group", "aria-label": t(`side_${side.name}`), onkeydown: walk }, side.tokens.map((token, i) => {
+      const chip = element("span", { class: `chip${token.special ? " special" : ""}${old > 0 && i >= old ? " new" : ""}`, title: token.token, tabindex: i === 0 ? "0" : "-1",
         onpointerenter: () => onpoint(side.name, i), onpointerleave: () => onpoint(side.name, null),
         onfocus: () => onpoint(side.name, i), onblur: () => onpoint(side.name, null) }, label(token), element("small", {}, String(token.id)));
       chips.set(side.name, [...(chips.get(side.name) ?? []), chip]);

@@ -14,6 +14,7 @@ const table = {
   themeDark: ["Theme: dark", "화면: 어둡게"],
   noModels: ["The server has no model.", "서버에 모델이 없습니다."],
   unreachable: ["The server does not answer: {why}", "서버가 응답하지 않습니다: {why}"],
+  key: ["This server wants a key:", "이 서버는 키가 필요합니다:"],
   working: ["Computing…", "계산 중…"],
   look: ["Look inside", "들여다보기"],
   inputText: ["Text", "글"],

@@ -221,7 +221,9 @@ class Page(unittest.TestCase):
         self.assertNotEqual(self.text("#pointed"), first)
         self.click(self.all(".thumb")[1])
         self.until(lambda: self.find("#head").get_attribute("value") == "1", "the head of the thumbnail")
-        # With the keyboard alone: a cell, then the lines of a token.
+        # With the keyboard alone: a token, a cell, then the lines of a token.
+        self.find("#tokens .chip").send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+        self.assertTrue(self.all("#tokens .chip")[2].get_attribute("class").endswith("marked"))
         marks = self.find("#attention .marks")
         marks.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_DOWN)
         self.assertIn("→", self.text("#pointed"))
