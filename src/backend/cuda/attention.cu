@@ -26,7 +26,7 @@ AttentionProblem problem_of(Context& ctx, const Tensor& q, const Tensor& k, cons
     p.relative_stride = args.relative_bias.row_stride();
     p.relative_longest = static_cast<int>((args.relative_bias.dim(1) + 1) / 2);
   }
-  if (args.dropout.p > 0.0F) p.dropout = Dropout(args.dropout);
+  if (args.dropout.p > 0.0F) p.dropout = Dropout(args.dropout), p.philox_keys = PhiloxKeys(args.dropout.stream.seed);
   p.dropout_groups = args.dropout_row() / 64;
   p.q = token_rows(q), p.k = token_rows(k), p.v = token_rows(v);
   return p;
@@ -55,11 +55,17 @@ void CudaKernels::attention_backward(Context& ctx, const Tensor& q, const Tensor
   Tensor stats = Tensor::empty(ctx, {args.heads, args.queries.total(), 2});
   p.stats = reinterpret_cast<float2*>(mutable_values_of<float>(stats));
   const DType dtype = q.dtype();
-  const bool matrix_units = dtype == DType::bfloat16, bias = dbias.defined() || drelative_bias.defined();
-  const bool done = matrix_units && short_attention_backward(ctx, p);
-  if (!done || bias) attention_stats(ctx, dtype, p);
-  if (!done && !(matrix_units && mma_attention_backward(ctx, p))) general_attention_backward(ctx, dtype, p);
-  if (bias) attention_bias_backward(ctx, dtype, p, dbias, drelative_bias);
+  const bool matrix_units = dtype == DType::bfloat16;
+  if (matrix_units && !drelative_bias.defined() && short_attention_backward(ctx, p)) {
+    if (dbias.defined()) attention_stats(ctx, dtype, p), attention_bias_backward(ctx, dtype, p, dbias, drelative_bias);
+  } else if (matrix_units && mma_attention_backward(ctx, p, drelative_bias)) {
+    Tensor done;
+    attention_bias_backward(ctx, dtype, p, dbias, done);
+  } else {
+    attention_stats(ctx, dtype, p);
+    general_attention_backward(ctx, dtype, p);
+    attention_bias_backward(ctx, dtype, p, dbias, drelative_bias);
+  }
 }
 
 }  // namespace transformer

@@ -36,6 +36,18 @@ struct BiasStrides {
   __device__ std::int64_t offset(int s, int h, int i, int j) const { return s * sequence + h * head + i * query + j * key; }
 };
 
+// The keys of Philox's ten rounds, so that kernels need not step them.
+struct PhiloxKeys {
+  std::uint32_t words[20] = {};
+  PhiloxKeys() = default;
+  explicit PhiloxKeys(std::uint64_t seed) {
+    for (std::uint32_t round = 0; round < 10; ++round) {
+      words[2 * round] = static_cast<std::uint32_t>(seed) + round * 0x9E3779B9U;
+      words[2 * round + 1] = static_cast<std::uint32_t>(seed >> 32) + round * 0xBB67AE85U;
+    }
+  }
+};
+
 struct AttentionProblem {
   DeviceSequences queries, keys;
   int heads = 1, kv_heads = 1, head_dim = 1;
@@ -48,6 +60,7 @@ struct AttentionProblem {
   std::int64_t relative_stride = 0;
   int relative_longest = 0;  // L
   Dropout dropout;
+  PhiloxKeys philox_keys;           // of dropout.stream.seed
   std::int64_t dropout_groups = 1;  // of 64 random numbers, for each row of scores
 
   TokenRows q, k, v, out, dout, dq, dk, dv;
@@ -55,6 +68,20 @@ struct AttentionProblem {
   float* weights = nullptr;  // [sequences, heads, longest q, longest k]
   float2* stats = nullptr;   // backward, [heads, q tokens]: lse · log2(e), with +inf for -inf, and rowsum(dout ∘ out)
 };
+
+// The words of elements c, c + 16, c + 32 and c + 48 of a group of 64 of the dropout's random numbers, as philox_words has them.
+__device__ inline uint4 dropout_words(const AttentionProblem& p, std::uint64_t group, int c) {
+  const std::uint64_t block = group * 16 + static_cast<std::uint64_t>(c);
+  std::uint32_t x = static_cast<std::uint32_t>(block), y = static_cast<std::uint32_t>(block >> 32);
+  std::uint32_t z = p.dropout.stream.op, w = p.dropout.stream.step;
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53U} * x, b = std::uint64_t{0xCD9E8D57U} * z;
+    x = static_cast<std::uint32_t>(b >> 32) ^ y ^ p.philox_keys.words[2 * round], y = static_cast<std::uint32_t>(b);
+    z = static_cast<std::uint32_t>(a >> 32) ^ w ^ p.philox_keys.words[2 * round + 1], w = static_cast<std::uint32_t>(a);
+  }
+  return make_uint4(x, y, z, w);
+}
 
 struct KeyRange {
   int begin, end;
@@ -114,7 +141,8 @@ void attention_stats(Context& ctx, DType dtype, const AttentionProblem& p);  // 
 void attention_bias_backward(Context& ctx, DType dtype, const AttentionProblem& p, Tensor& dbias, Tensor& drelative);
 // bfloat16 with rows of whole 16 bytes, head_dim up to 128.
 bool mma_attention(Context& ctx, const AttentionProblem& p);
-bool mma_attention_backward(Context& ctx, const AttentionProblem& p);
+// Writes p.stats; drelative as attention_bias_backward.
+bool mma_attention_backward(Context& ctx, const AttentionProblem& p, Tensor& drelative);
 bool short_attention_backward(Context& ctx, const AttentionProblem& p);  // of short sequences; needs no p.stats
 // Few queries and many keys, split over the keys. Any dtype.
 bool decode_attention(Context& ctx, DType dtype, const AttentionProblem& p);

@@ -16,7 +16,7 @@ __device__ inline void draw_kept(const AttentionProblem& p, const HeadPlace& at,
     uint32_t bits = 0;
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      const uint4 w = philox_words(p.dropout.stream, group, static_cast<unsigned>(4 * quarter + c));
+      const uint4 w = dropout_words(p, group, 4 * quarter + c);
       bits |= (w.x >= p.dropout.threshold ? 1U : 0U) << c;
       bits |= (w.y >= p.dropout.threshold ? 1U : 0U) << (c + 4);
       bits |= (w.z >= p.dropout.threshold ? 1U : 0U) << (c + 8);

@@ -1,10 +1,11 @@
-// Attention backward in bfloat16 for long sequences, in two kernels without scratch memory: the gradients of the keys and values by
-// blocks of 64 keys, walking over the queries, and those of the queries by blocks of 64 queries, walking over the keys. The scores are
-// computed in both; what a warpgroup sums it sums alone, in one order. See attention_general_backward.cu for the formulas.
+// Attention backward in bfloat16 for long sequences, in two kernels: first the gradients of the queries by blocks of 64 queries, walking
+// over the keys, which also leaves p.stats, then those of the keys and values by blocks of 64 keys, walking over the queries. The scores
+// are computed in both; what a warpgroup sums it sums alone, in one order. See attention_general_backward.cu for the formulas.
 
 #include "backend/cuda/attention_backward.cuh"
 #include "backend/cuda/attention_products.cuh"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/types.cuh"
 
 namespace transformer {
 namespace {
@@ -34,12 +35,13 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
   // A step is a head that shares the keys and 64 queries of which some see some of the keys.
   const KeyRange seen_by = at.seen_by(p, first_key, last_key);
   const int first_query = seen_by.begin / 64 * 64, q_blocks = max(0, (seen_by.end - first_query + 63) / 64), steps = q_blocks * shared_by;
+  const TileCopy<D, kLongThreads> copy(p.head_dim);
   const auto start = [&](int step) {  // brings in what a step needs
     const int stage = step % 2, query = first_query + step % q_blocks * 64;
     at.head = kv_head * shared_by + step / q_blocks;
-    const std::int64_t column = static_cast<std::int64_t>(at.head) * p.head_dim;
-    load_tile<D>(q_tile_of(stage), p.q, at.q_begin + query, nullptr, at.queries - query, column, p.head_dim);
-    load_tile<D>(q_tile_of(stage) + kTileBytes<D>, p.dout, at.q_begin + query, nullptr, at.queries - query, column, p.head_dim);
+    const std::int64_t column = static_cast<std::int64_t>(at.head) * p.head_dim, token = at.q_begin + query;
+    copy(q_tile_of(stage), copy.source(p.q, token, column), at.queries - query);
+    copy(q_tile_of(stage) + kTileBytes<D>, copy.source(p.dout, token, column), at.queries - query);
     if (threadIdx.x < 64) {
       const int r = static_cast<int>(threadIdx.x);
       const bool there = query + r < at.queries;
@@ -52,34 +54,42 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
 
   float dk[D / 8][4], dv[D / 8][4];
   zero(dk), zero(dv);
-  load_tile<D>(k_tile, p.k, at.k_begin + first_key, nullptr, at.keys - first_key, kv_column, p.head_dim);
-  load_tile<D>(v_tile, p.v, at.k_begin + first_key, nullptr, at.keys - first_key, kv_column, p.head_dim);
+  copy(k_tile, copy.source(p.k, at.k_begin + first_key, kv_column), at.keys - first_key);
+  copy(v_tile, copy.source(p.v, at.k_begin + first_key, kv_column), at.keys - first_key);
   commit_copies();
   if (steps > 0) start(0);
-  const int key0 = first_key + row + lane / 4, shift = 4 * warp_id() + lane / 4 % 4;  // of this lane's first key, and of its bits
+  const int key = first_key + row, shift = 4 * warp_id() + lane / 4 % 4;  // the warp's first key, and where this lane's bits are
   const float to_log2 = p.scale * kLog2e, keep = p.dropout.keep;
 
-  // s = products, dp = dP → s = P∘F, dp = dS.
-  const auto gradients = [&]<bool kPartly>(int query, const float2* stats, const uint32_t* kept, float(&s)[8][4], float(&dp)[8][4]) {
+  // Scores of 64 queries: with what is added to them, and -inf where one does not see a key.
+  const auto adjust = [&](int query, float(&s)[8][4]) {
+#pragma unroll
+    for (int n = 0; n < 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int i = query + 8 * n + lane % 4 * 2 + e % 2, j = key + lane / 4 + e / 2 * 8;
+        const KeyRange seen = at.visible(p, i);
+        const bool sees = i < at.queries && j >= seen.begin && j < seen.end;
+        if constexpr (kBiased) s[n][e] = sees ? s[n][e] * to_log2 + at.added(p, i, j) * kLog2e : -INFINITY;
+        else if (!sees) s[n][e] = -INFINITY;
+      }
+  };
+  // s = scores, dp = dP → s = P∘F but for a factor, dp = dS.
+  const auto gradients = [&](const float2* stats, const uint32_t* kept, float(&s)[8][4], float(&dp)[8][4]) {
+    const float factor = kBiased ? 1.0F : to_log2;
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
       const int column = 8 * n + lane % 4 * 2;  // this lane's two queries
       const float4 of_queries = *reinterpret_cast<const float4*>(stats + column);
-      uint32_t bits[2] = {~0U, ~0U};
+      uint32_t bits[2];
       if (dropout) bits[0] = kept[column * 2 + lane / 16] >> shift, bits[1] = kept[column * 2 + 2 + lane / 16] >> shift;
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int i = query + column + e % 2, j = key0 + e / 2 * 8;
-        bool sees = true;
-        if constexpr (kPartly) {
-          const KeyRange seen = at.visible(p, i);
-          sees = i < at.queries && j >= seen.begin && j < seen.end;
-        }
-        float score = s[n][e] * to_log2;
-        if constexpr (kBiased) score += sees ? at.added(p, i, j) * kLog2e : 0.0F;
-        const float weight = sees ? exp2_of(score - (e % 2 == 0 ? of_queries.x : of_queries.z)) : 0.0F;
-        s[n][e] = bits[e % 2] >> (e / 2 * 16) & 1U ? weight * keep : 0.0F;
-        dp[n][e] = s[n][e] * dp[n][e] - weight * (e % 2 == 0 ? of_queries.y : of_queries.w);
+        s[n][e] = exp2_of(s[n][e] * factor - (e % 2 == 0 ? of_queries.x : of_queries.z));
+        const bool dropped = dropout && (bits[e % 2] >> (e / 2 * 16) & 1U) == 0;
+        if (dropped) dp[n][e] = 0.0F;
+        dp[n][e] = s[n][e] * (dp[n][e] * keep - (e % 2 == 0 ? of_queries.y : of_queries.w));
+        if (dropped) s[n][e] = 0.0F;
       }
     }
   };
@@ -99,9 +109,8 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
     wait_for_products();
     pin(s), pin(dp);
     const KeyRange low = at.visible(p, query), high = at.visible(p, min(query + 63, at.queries - 1));
-    const bool all = first_key >= high.begin && first_key + 64 <= low.end && query + 64 <= at.queries;
-    if (all) gradients.template operator()<false>(query, stats_of(stage), kept_of(stage), s, dp);
-    else gradients.template operator()<true>(query, stats_of(stage), kept_of(stage), s, dp);
+    if (kBiased || first_key < high.begin || first_key + 64 > low.end || query + 64 > at.queries) adjust(query, s);
+    gradients(stats_of(stage), kept_of(stage), s, dp);
     Fragment weights[4], ds[4];
 #pragma unroll
     for (int n = 0; n < 4; ++n) weights[n] = as_left(s[2 * n], s[2 * n + 1]), ds[n] = as_left(dp[2 * n], dp[2 * n + 1]);
@@ -114,14 +123,49 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
   }
   finish_copies();
   __syncthreads();
-  const int key = first_key + row;
   if (p.dk.data) write_tile_rows<D>(dk, p.scale, p.scale, bytes, row, p.dk, at.k_begin + key, at.keys - key, kv_column, p.head_dim);
-  if (p.dv.data) write_tile_rows<D>(dv, 1.0F, 1.0F, bytes, row, p.dv, at.k_begin + key, at.keys - key, kv_column, p.head_dim);
+  if (p.dv.data) write_tile_rows<D>(dv, keep, keep, bytes, row, p.dv, at.k_begin + key, at.keys - key, kv_column, p.head_dim);
 }
 
-// Grid: query blocks × heads × sequences. Scores stand with the queries as rows.
+// For the gradient of the relative bias: dS of 64 queries and 64 keys in shared memory, and the sums of its diagonals; element
+// `key + 63 - query` of the sums, counted from the first query and key.
+struct Diagonals {
+  static constexpr int kStride = 65;
+  float *ds, *sums;
+
+  __device__ void add(int key) const {
+    __syncthreads();
+    const int diagonal = static_cast<int>(threadIdx.x) - 63;
+    if (diagonal > 63) return;
+    float sum = 0.0F;
+    for (int r = max(0, -diagonal); r < min(64, 64 - diagonal); ++r) sum += ds[r * kStride + r + diagonal];
+    sums[key + threadIdx.x] += sum;
+  }
+};
+
+// to [heads, 2·L - 1] += the sums of all query blocks, parts [sequences, heads, blocks, width], along the diagonals, in order.
+__global__ void __launch_bounds__(kLongThreads)
+    attention_add_diagonals(AttentionProblem p, const float* parts, int blocks, int width, float* to, std::int64_t stride) {
+  const int columns = 2 * p.relative_longest - 1, i = static_cast<int>(blockIdx.x) * kLongThreads + static_cast<int>(threadIdx.x);
+  if (i >= p.heads * columns) return;
+  const int head = i / columns, column = i % columns;
+  float sum = to[head * stride + column];
+  for (int s = 0; s < p.queries.count; ++s) {
+    const HeadPlace at(p, s, head);
+    const float* part = parts + (static_cast<std::int64_t>(s) * p.heads + head) * blocks * width;
+    for (int query = 0; query < at.queries; query += 64, part += width) {
+      const int element = column - (p.relative_longest - 1) + at.position(query) + 63;
+      if (element >= 0 && element < width) sum += part[element];
+    }
+  }
+  to[head * stride + column] = sum;
+}
+
+// Grid: query blocks × heads × sequences. Scores stand with the queries as rows. `diagonals`: null, or [grid, width] sums for the
+// gradient of the relative bias.
 template <int D, bool kBiased>
-__global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backward_queries(AttentionProblem p, int blocks) {
+__global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>)
+    attention_backward_queries(AttentionProblem p, int blocks, float* diagonals, int width) {
   extern __shared__ __align__(1024) unsigned char bytes[];
   const int place = static_cast<int>(blockIdx.x) / blocks;
   const int first = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * 64;  // causal: the long ones first
@@ -134,26 +178,48 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
   const KeyRange low = at.visible(p, first), high = at.visible(p, last);
   const int begin = low.begin / 64, end = (high.end + 63) / 64;
   const auto k_tile_of = [&](int b) { return q_tile + static_cast<uint32_t>((2 + (b - begin) % 2 * 2) * kTileBytes<D>); };
+  const TileCopy<D, kLongThreads> copy(p.head_dim);
+  const auto k_source = copy.source(p.k, at.k_begin, kv_column), v_source = copy.source(p.v, at.k_begin, kv_column);
   const auto start = [&](int b) {
-    load_tile<D>(k_tile_of(b), p.k, at.k_begin + b * 64, nullptr, at.keys - b * 64, kv_column, p.head_dim);
-    load_tile<D>(k_tile_of(b) + kTileBytes<D>, p.v, at.k_begin + b * 64, nullptr, at.keys - b * 64, kv_column, p.head_dim);
+    copy(k_tile_of(b), k_source.rows_on(b * 64), at.keys - b * 64);
+    copy(k_tile_of(b) + kTileBytes<D>, v_source.rows_on(b * 64), at.keys - b * 64);
     commit_copies();
   };
-  load_tile<D>(q_tile, p.q, at.q_begin + first, nullptr, at.queries - first, column, p.head_dim);
-  load_tile<D>(g_tile, p.dout, at.q_begin + first, nullptr, at.queries - first, column, p.head_dim);
+  const uint32_t out_tile = k_tile_of(begin + 1);  // until the second keys come
+  copy(q_tile, copy.source(p.q, at.q_begin + first, column), at.queries - first);
+  copy(g_tile, copy.source(p.dout, at.q_begin + first, column), at.queries - first);
+  copy(out_tile, copy.source(p.out, at.q_begin + first, column), at.queries - first);
   commit_copies();
   if (begin < end) start(begin);
 
   // This lane's rows; one beyond the end stands for the last query, and is not written.
   const int row0 = min(first + row + lane / 4, at.queries - 1), row1 = min(first + row + lane / 4 + 8, at.queries - 1);
-  const float2* const stats = p.stats + static_cast<std::int64_t>(at.head) * p.queries.total + at.q_begin;
-  const float2 stats0 = stats[row0], stats1 = stats[row1];
+  const std::int64_t stats_at = static_cast<std::int64_t>(at.head) * p.queries.total + at.q_begin;
+  finish_copies();
+  __syncthreads();
+  const auto stats_of = [&](int r, int query) {  // four lanes have a row together
+    float sum = 0.0F;
+#pragma unroll
+    for (int i = 0; i < D / 32; ++i)
+      sum += dot_of_pieces(bytes + (out_tile - q_tile), bytes + kTileBytes<D>, piece_at(r, (lane % 4 + 4 * i) * 8));
+    sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
+    sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+    const float lse = p.lse[stats_at + query];
+    const float2 stats = make_float2(lse == -INFINITY ? INFINITY : lse * kLog2e, sum);
+    if (lane % 4 == 0 && first + r == query) p.stats[stats_at + query] = stats;
+    return stats;
+  };
+  const float2 stats0 = stats_of(row + lane / 4, row0), stats1 = stats_of(row + lane / 4 + 8, row1);
   const float to_log2 = p.scale * kLog2e, keep = p.dropout.keep;
   float dq[D / 8][4];
   zero(dq);
+  float* const after = reinterpret_cast<float*>(bytes + 6 * kTileBytes<D>);
+  const Diagonals relative{after, after + 64 * Diagonals::kStride};
+  if (kBiased && diagonals)
+    for (int i = static_cast<int>(threadIdx.x); i < width; i += kLongThreads) relative.sums[i] = 0.0F;
 
-  // s = products, dp = dP, 0 where dropped → dp = dS.
-  const auto gradients = [&]<bool kPartly>(int key, const float(&s)[8][4], float(&dp)[8][4]) {
+  // Scores of 64 keys: with what is added to them, and -inf where a row does not see a key.
+  const auto adjust = [&](int key, float(&s)[8][4]) {
     const KeyRange seen0 = at.visible(p, row0), seen1 = at.visible(p, row1);
 #pragma unroll
     for (int n = 0; n < 8; ++n)
@@ -161,11 +227,9 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
       for (int e = 0; e < 4; ++e) {
         const int j = key + 8 * n + lane % 4 * 2 + e % 2;
         const KeyRange seen = e < 2 ? seen0 : seen1;
-        const bool sees = !kPartly || (j >= seen.begin && j < seen.end);
-        float score = s[n][e] * to_log2;
-        if constexpr (kBiased) score += sees ? at.added(p, e < 2 ? row0 : row1, j) * kLog2e : 0.0F;
-        const float weight = sees ? exp2_of(score - (e < 2 ? stats0.x : stats1.x)) : 0.0F;
-        dp[n][e] = weight * (dp[n][e] * keep - (e < 2 ? stats0.y : stats1.y));
+        const bool sees = j >= seen.begin && j < seen.end;
+        if constexpr (kBiased) s[n][e] = sees ? s[n][e] * to_log2 + at.added(p, e < 2 ? row0 : row1, j) * kLog2e : -INFINITY;
+        else if (!sees) s[n][e] = -INFINITY;
       }
   };
 
@@ -183,11 +247,26 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
     wait_for_products();
     pin(s), pin(dp);
     if (p.dropout.threshold > 0) {
-      drop_row<0>(p.dropout, at.random_group(p, row0) + static_cast<std::uint64_t>(b), dp);
-      drop_row<2>(p.dropout, at.random_group(p, row1) + static_cast<std::uint64_t>(b), dp);
+      drop_row<0>(p, at.random_group(p, row0) + static_cast<std::uint64_t>(b), dp);
+      drop_row<2>(p, at.random_group(p, row1) + static_cast<std::uint64_t>(b), dp);
     }
-    if (key >= high.begin && key + 64 <= low.end) gradients.template operator()<false>(key, s, dp);
-    else gradients.template operator()<true>(key, s, dp);
+    if (kBiased || key < high.begin || key + 64 > low.end) adjust(key, s);
+    const float factor = kBiased ? 1.0F : to_log2;
+#pragma unroll
+    for (int n = 0; n < 8; ++n)
+#pragma unroll
+      for (int e = 0; e < 4; ++e)
+        dp[n][e] = exp2_of(s[n][e] * factor - (e < 2 ? stats0.x : stats1.x)) * (dp[n][e] * keep - (e < 2 ? stats0.y : stats1.y));
+    if (kBiased && diagonals) {
+#pragma unroll
+      for (int n = 0; n < 8; ++n)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int r = row + lane / 4 + e / 2 * 8;
+          relative.ds[r * Diagonals::kStride + 8 * n + lane % 4 * 2 + e % 2] = first + r < at.queries ? dp[n][e] : 0.0F;
+        }
+      relative.add(key);
+    }
     Fragment ds[4];
 #pragma unroll
     for (int n = 0; n < 4; ++n) ds[n] = as_left(dp[2 * n], dp[2 * n + 1]);
@@ -199,23 +278,34 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
   }
   finish_copies();
   __syncthreads();
+  if (kBiased && diagonals)
+    for (int i = static_cast<int>(threadIdx.x); i < width; i += kLongThreads)
+      diagonals[static_cast<std::int64_t>(place * blocks + first / 64) * width + i] = relative.sums[i];
+  if (!p.dq.data) return;
   write_tile_rows<D>(dq, p.scale, p.scale, bytes, row, p.dq, at.q_begin + first + row, at.queries - first - row, column, p.head_dim);
 }
 
 }  // namespace
 
-bool mma_attention_backward(Context& ctx, const AttentionProblem& p) {
+bool mma_attention_backward(Context& ctx, const AttentionProblem& p, Tensor& drelative) {
   if (!takes(p)) return false;
   const int q_blocks = static_cast<int>(blocks_of(p.queries.longest, 64)), k_blocks = static_cast<int>(blocks_of(p.keys.longest, 64));
+  const int places = p.heads * p.queries.count, width = (k_blocks + 1) * 64;
+  Tensor diagonals;
+  if (drelative.defined()) diagonals = Tensor::empty(ctx, {std::int64_t{places} * q_blocks, width});
   with_tile(p, [&]<int D, bool kBiased>() {
     constexpr std::size_t kTiles = 6 * kTileBytes<D>, kBeside = 2 * 64 * (8 + 8);
+    const std::size_t beside = diagonals.defined() ? static_cast<std::size_t>(64 * Diagonals::kStride + width) * sizeof(float) : 0;
+    launch(ctx, "attention_backward", attention_backward_queries<D, kBiased>, dim3(static_cast<unsigned>(q_blocks * places)),
+           dim3(kLongThreads), kTiles + beside, p, q_blocks, mutable_values_of<float>(diagonals), width);
     if (p.dk.data || p.dv.data)
       launch(ctx, "attention_backward", attention_backward_keys<D, kBiased>,
              dim3(static_cast<unsigned>(k_blocks * p.kv_heads * p.keys.count)), dim3(kLongThreads), kTiles + kBeside, p, k_blocks);
-    if (p.dq.data)
-      launch(ctx, "attention_backward", attention_backward_queries<D, kBiased>,
-             dim3(static_cast<unsigned>(q_blocks * p.heads * p.queries.count)), dim3(kLongThreads), kTiles, p, q_blocks);
   });
+  if (diagonals.defined())
+    launch(ctx, "attention_backward", attention_add_diagonals, dim3(static_cast<unsigned>(blocks_of(drelative.numel(), kLongThreads))),
+           dim3(kLongThreads), 0, p, values_of<float>(diagonals), q_blocks, width, mutable_values_of<float>(drelative),
+           drelative.row_stride());
   return true;
 }
 

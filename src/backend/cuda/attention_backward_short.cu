@@ -15,7 +15,7 @@ using namespace mma;
 // Where things are in shared memory, in bytes, for so many tiles of 16 queries and keys.
 template <int D>
 struct ShortLayout {
-  static constexpr int kMostThreads = D <= 64 ? 416 : 256;
+  static constexpr int kMostThreads = 256;  // 128 keys
   int q_rows, k_rows, groups, ds_stride;  // ds [keys, queries]
   int q, dout, k, v, ds, stats, kept, size;
 
@@ -36,21 +36,14 @@ struct ShortLayout {
 
 // stats [rows] = (lse · log2(e), rowsum(dout ∘ out)): four lanes a row.
 template <int D>
-__device__ void short_stats(const AttentionProblem& p, const HeadPlace& at, int rows, const __nv_bfloat16* out, const __nv_bfloat16* dout,
+__device__ void short_stats(const AttentionProblem& p, const HeadPlace& at, int rows, const unsigned char* out, const unsigned char* dout,
                             float2* stats) {
   for (int r = static_cast<int>(threadIdx.x) / 4; r < rows; r += static_cast<int>(blockDim.x) / 4) {
     float sum = 0.0F;
 #pragma unroll
     for (int i = 0; i < D / 32; ++i) {
       const int c = (static_cast<int>(threadIdx.x) % 4 + 4 * i) * 8;
-      const uint4 x = *reinterpret_cast<const uint4*>(out + r * kStride<D> + c),
-                  y = *reinterpret_cast<const uint4*>(dout + r * kStride<D> + c);
-      const auto *a = reinterpret_cast<const __nv_bfloat162*>(&x), *b = reinterpret_cast<const __nv_bfloat162*>(&y);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const float2 u = __bfloat1622float2(a[j]), v = __bfloat1622float2(b[j]);
-        sum += u.x * v.x + u.y * v.y;
-      }
+      sum += dot_of_pieces(out, dout, static_cast<uint32_t>((r * kStride<D> + c) * 2));
     }
     sum += __shfl_xor_sync(0xFU << (threadIdx.x % 32 / 4 * 4), sum, 1);
     sum += __shfl_xor_sync(0xFU << (threadIdx.x % 32 / 4 * 4), sum, 2);
@@ -63,7 +56,7 @@ __device__ void short_stats(const AttentionProblem& p, const HeadPlace& at, int 
 
 // Grid: key-value heads × sequences; a warp for every 16 keys.
 template <int D, bool kBiased>
-__global__ void __launch_bounds__(ShortLayout<D>::kMostThreads, 1) attention_backward_short(AttentionProblem p) {
+__global__ void __launch_bounds__(ShortLayout<D>::kMostThreads, D <= 64 ? 2 : 1) attention_backward_short(AttentionProblem p) {
   extern __shared__ __align__(16) unsigned char bytes[];
   const ShortLayout<D> layout(p.queries.longest, p.keys.longest, p.dropout.threshold > 0);
   const int sequence = static_cast<int>(blockIdx.x) / p.kv_heads, kv_head = static_cast<int>(blockIdx.x) % p.kv_heads;
@@ -93,7 +86,7 @@ __global__ void __launch_bounds__(ShortLayout<D>::kMostThreads, 1) attention_bac
     if (kept) draw_kept(p, at, 0, queries, 0, layout.groups, kept);
     wait_for_copies();
     __syncthreads();
-    short_stats<D>(p, at, 16 * q_tiles, tile_rows(layout.ds, 0), tile_rows(layout.dout, 0), stats);
+    short_stats<D>(p, at, 16 * q_tiles, bytes + layout.ds, bytes + layout.dout, stats);
     if (head == kv_head * shared_by && warp < k_tiles) sums.hold(k_tile, v_tile, 16 * warp);
     __syncthreads();
 
@@ -152,7 +145,7 @@ int most_shared_memory() {
 bool short_attention_backward(Context& ctx, const AttentionProblem& p) {
   if (!takes(p)) return false;
   const int tiles = static_cast<int>(blocks_of(p.keys.longest, 16));
-  if (tiles > 16 || p.queries.longest > 512) return false;
+  if (p.queries.longest > 128) return false;
   bool fits = false;
   with_width(p, [&]<int D, bool kBiased>() {
     const ShortLayout<D> layout(p.queries.longest, p.keys.longest, p.dropout.threshold > 0);

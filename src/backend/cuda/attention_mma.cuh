@@ -133,6 +133,19 @@ __device__ inline void write_rows(const float (&sums)[D / 8][4], float factor0, 
   }
 }
 
+// Σ of the products of eight elements at the same place of two tiles.
+__device__ inline float dot_of_pieces(const unsigned char* a, const unsigned char* b, uint32_t offset) {
+  const uint4 x = *reinterpret_cast<const uint4*>(a + offset), y = *reinterpret_cast<const uint4*>(b + offset);
+  const auto *u = reinterpret_cast<const __nv_bfloat162*>(&x), *v = reinterpret_cast<const __nv_bfloat162*>(&y);
+  float sum = 0.0F;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 s = __bfloat1622float2(u[i]), t = __bfloat1622float2(v[i]);
+    sum += s.x * t.x + s.y * t.y;
+  }
+  return sum;
+}
+
 template <int N>
 __device__ inline void zero(float (&sums)[N][4]) {
 #pragma unroll
@@ -142,16 +155,16 @@ __device__ inline void zero(float (&sums)[N][4]) {
 // Puts zeros where a row of 16 × 64 scores, elements kFirst and kFirst + 1 of each fragment, drops a key; its random numbers are those
 // of a group. The words of a block of Philox are 16 keys apart: every second fragment.
 template <int kFirst>
-__device__ inline void drop_row(const Dropout& dropout, std::uint64_t group, float (&s)[8][4]) {
+__device__ inline void drop_row(const AttentionProblem& p, std::uint64_t group, float (&s)[8][4]) {
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const uint4 w = philox_words(dropout.stream, group, static_cast<unsigned>(8 * n + lane_id() % 4 * 2 + e));
-      if (w.x < dropout.threshold) s[n][kFirst + e] = 0.0F;
-      if (w.y < dropout.threshold) s[n + 2][kFirst + e] = 0.0F;
-      if (w.z < dropout.threshold) s[n + 4][kFirst + e] = 0.0F;
-      if (w.w < dropout.threshold) s[n + 6][kFirst + e] = 0.0F;
+      const uint4 w = dropout_words(p, group, 8 * n + lane_id() % 4 * 2 + e);
+      if (w.x < p.dropout.threshold) s[n][kFirst + e] = 0.0F;
+      if (w.y < p.dropout.threshold) s[n + 2][kFirst + e] = 0.0F;
+      if (w.z < p.dropout.threshold) s[n + 4][kFirst + e] = 0.0F;
+      if (w.w < p.dropout.threshold) s[n + 6][kFirst + e] = 0.0F;
     }
   }
 }

@@ -19,18 +19,45 @@ __device__ inline uint32_t piece_at(int row, int column) {
   return static_cast<uint32_t>(column / 64 * kPanel + row * 128 + ((column / 8 % 8) ^ (row % 8)) * 16);
 }
 
-// tile = rows first … of one head; zeros beyond `count` rows and head_dim columns. All threads of the block take part.
-template <int D>
-__device__ inline void load_tile(uint32_t tile, const TokenRows& from, std::int64_t first, const std::int32_t* listed, int count,
-                                 std::int64_t column, int head_dim) {
-  constexpr int kPieces = D / 8;
-  for (int i = static_cast<int>(threadIdx.x); i < 64 * kPieces; i += static_cast<int>(blockDim.x)) {
-    const int r = i / kPieces, c = i % kPieces * 8;
-    const bool there = r < count && c < head_dim;
-    const std::int64_t row = !there ? 0 : listed ? listed[first + r] : first + r;
-    copy_async(tile + piece_at(r, c), from.at<__nv_bfloat16>(row, there ? column + c : 0), there);
+// What a thread copies of every tile: one column of pieces, from its first row on, every kStep rows.
+template <int D, int kThreads>
+struct TileCopy {
+  static constexpr int kStep = kThreads / (D / 8), kPasses = (64 + kStep - 1) / kStep;
+  static_assert(kStep % 8 == 0);  // so that a thread's pieces are exchanged alike
+  int row, column;
+  bool there;  // within head_dim
+  uint32_t offset;
+
+  // Where this thread's pieces of some rows begin, and their distance in bytes.
+  struct Source {
+    const unsigned char* first;
+    int row_bytes;
+    __device__ Source rows_on(int rows) const { return {first + static_cast<std::int64_t>(rows) * row_bytes, row_bytes}; }
+  };
+
+  __device__ explicit TileCopy(int head_dim)
+      : row(static_cast<int>(threadIdx.x) / (D / 8)), column(static_cast<int>(threadIdx.x) % (D / 8) * 8), there(column < head_dim),
+        offset(piece_at(row, column)) {}
+
+  __device__ Source source(const TokenRows& from, std::int64_t first, std::int64_t head_column) const {
+    return {reinterpret_cast<const unsigned char*>(from.at<__nv_bfloat16>(first + row, head_column + column)),
+            static_cast<int>(from.stride * 2)};
   }
-}
+  // tile = 64 rows, of which `count` are there; zeros elsewhere. All threads of the block take part.
+  __device__ void operator()(uint32_t tile, const Source& from, int count) const {
+#pragma unroll
+    for (int i = 0; i < kPasses; ++i)
+      if (kPasses * kStep == 64 || row + i * kStep < 64)
+        copy_async(tile + offset + static_cast<uint32_t>(i * kStep * 128), from.first + i * kStep * from.row_bytes,
+                   there && row + i * kStep < count);
+  }
+  // The same of rows that are listed.
+  __device__ void listed(uint32_t tile, const TokenRows& from, const std::int32_t* rows, std::int64_t head_column, int count) const {
+    for (int r = row; r < 64; r += kStep)
+      copy_async(tile + piece_at(r, column), from.at<__nv_bfloat16>(there && r < count ? rows[r] : 0, there ? head_column + column : 0),
+                 there && r < count);
+  }
+};
 // Copies of this thread have arrived, and are seen by the matrix units after the next barrier.
 __device__ inline void finish_copies() {
   wait_for_copies();
@@ -61,43 +88,46 @@ __device__ inline void write_tile_rows(const float (&sums)[D / 8][4], float fact
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
 
-// How wgmma finds an operand: its address, the distance of panels and of groups of eight rows, 128-byte exchange of pieces.
-__device__ inline std::uint64_t descriptor(uint32_t address) {
-  return static_cast<std::uint64_t>((address & 0x3FFFFU) >> 4) | std::uint64_t{kPanel >> 4} << 16 | std::uint64_t{1024 >> 4} << 32 |
-      std::uint64_t{1} << 62;
-}
-// c (+)= a · bᵀ, 16 columns of both; c += a · b, a from registers, 16 rows of b.
-__device__ inline void issue_rows(float (&c)[8][4], std::uint64_t a, std::uint64_t b, bool add) {
+// How wgmma finds an operand. Low word: its address and the distance of panels, both in 16 bytes; high word: the distance of groups of
+// eight rows, and that pieces of 128 bytes are exchanged.
+inline constexpr int kDescriptorHigh = 1 << 30 | 1024 >> 4;
+__device__ inline uint32_t descriptor(uint32_t tile) { return (tile & 0x3FFFFU) >> 4 | static_cast<uint32_t>(kPanel >> 4) << 16; }
+// From byte kStart of the tiles: c = a · bᵀ (kStart 0) or c += a · bᵀ, 16 columns of both; c += a · b, 16 rows of b.
+template <int kStart>
+__device__ inline void issue_rows(float (&c)[8][4], uint32_t a, uint32_t b) {
   asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %34, 0;\n"
+      "{.reg .b64 a, b; .reg .b32 x, y; .reg .pred p; add.u32 x, %32, %35; add.u32 y, %33, %35; setp.ne.b32 p, %36, 0;\n"
+      "mov.b64 a, {x, %34}; mov.b64 b, {y, %34};\n"
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, %32, %33, "
-      "p, 1, 1, 0, 0;\n}"
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, a, b, p, "
+      "1, 1, 0, 0;}"
       : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
         "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
         "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
         "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
-      : "l"(a), "l"(b), "r"(add ? 1 : 0));
+      : "r"(a), "r"(b), "n"(kDescriptorHigh), "n"(kStart >> 4), "n"(kStart));
 }
-__device__ inline void issue_columns(float (&c)[8][4], const Fragment& a, std::uint64_t b, bool add) {
+template <int kStart>
+__device__ inline void issue_columns(float (&c)[8][4], const Fragment& a, uint32_t b) {
   asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+      "{.reg .b64 b; .reg .b32 y; add.u32 y, %36, %38; mov.b64 b, {y, %37};\n"
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
-      "{%32,%33,%34,%35}, %36, p, 1, 1, 1;\n}"
+      "{%32,%33,%34,%35}, b, 1, 1, 1, 1;}"
       : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
         "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
         "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
         "+f"(c[6][0]), "+f"(c[6][1]), "+f"(c[6][2]), "+f"(c[6][3]), "+f"(c[7][0]), "+f"(c[7][1]), "+f"(c[7][2]), "+f"(c[7][3])
-      : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b), "r"(add ? 1 : 0));
+      : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b), "n"(kDescriptorHigh), "n"(kStart >> 4));
 }
-__device__ inline void issue_columns(float (&c)[16][4], const Fragment& a, std::uint64_t b, bool add) {
+template <int kStart>
+__device__ inline void issue_columns(float (&c)[16][4], const Fragment& a, uint32_t b) {
   asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+      "{.reg .b64 b; .reg .b32 y; add.u32 y, %68, %70; mov.b64 b, {y, %69};\n"
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,%32,%33,%34,%"
       "35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}, "
-      "{%64,%65,%66,%67}, %68, p, 1, 1, 1;\n}"
+      "{%64,%65,%66,%67}, b, 1, 1, 1, 1;}"
       : "+f"(c[0][0]), "+f"(c[0][1]), "+f"(c[0][2]), "+f"(c[0][3]), "+f"(c[1][0]), "+f"(c[1][1]), "+f"(c[1][2]), "+f"(c[1][3]),
         "+f"(c[2][0]), "+f"(c[2][1]), "+f"(c[2][2]), "+f"(c[2][3]), "+f"(c[3][0]), "+f"(c[3][1]), "+f"(c[3][2]), "+f"(c[3][3]),
         "+f"(c[4][0]), "+f"(c[4][1]), "+f"(c[4][2]), "+f"(c[4][3]), "+f"(c[5][0]), "+f"(c[5][1]), "+f"(c[5][2]), "+f"(c[5][3]),
@@ -106,7 +136,7 @@ __device__ inline void issue_columns(float (&c)[16][4], const Fragment& a, std::
         "+f"(c[10][0]), "+f"(c[10][1]), "+f"(c[10][2]), "+f"(c[10][3]), "+f"(c[11][0]), "+f"(c[11][1]), "+f"(c[11][2]), "+f"(c[11][3]),
         "+f"(c[12][0]), "+f"(c[12][1]), "+f"(c[12][2]), "+f"(c[12][3]), "+f"(c[13][0]), "+f"(c[13][1]), "+f"(c[13][2]), "+f"(c[13][3]),
         "+f"(c[14][0]), "+f"(c[14][1]), "+f"(c[14][2]), "+f"(c[14][3]), "+f"(c[15][0]), "+f"(c[15][1]), "+f"(c[15][2]), "+f"(c[15][3])
-      : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "l"(b), "r"(add ? 1 : 0));
+      : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b), "n"(kDescriptorHigh), "n"(kStart >> 4));
 }
 
 __device__ inline void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
@@ -140,10 +170,11 @@ __device__ inline uint32_t swizzled_by_halves(uint32_t tile, int row, int column
 template <int D>
 __device__ inline void product_of_rows(float (&c)[8][4], uint32_t a, uint32_t b) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-#pragma unroll
-  for (int k = 0; k < D / 16; ++k) {
-    const uint32_t at = static_cast<uint32_t>(k / 4 * kPanel + k % 4 * 32);
-    issue_rows(c, descriptor(a + at), descriptor(b + at), k > 0);
+  const uint32_t left = descriptor(a), right = descriptor(b);
+  issue_rows<0>(c, left, right), issue_rows<32>(c, left, right), issue_rows<64>(c, left, right), issue_rows<96>(c, left, right);
+  if constexpr (D > 64) {
+    issue_rows<kPanel>(c, left, right), issue_rows<kPanel + 32>(c, left, right), issue_rows<kPanel + 64>(c, left, right);
+    issue_rows<kPanel + 96>(c, left, right);
   }
 #else
   zero(c);
@@ -158,15 +189,16 @@ __device__ inline void product_of_rows(float (&c)[8][4], uint32_t a, uint32_t b)
 // c [64 × D] += a · b, a [64 × 64] as left operands of each warp's 16 rows, b a tile. On its way until wait_for_products.
 template <int D>
 __device__ inline void add_product(float (&c)[D / 8][4], const Fragment (&a)[4], uint32_t b) {
-#pragma unroll
-  for (int k = 0; k < 4; ++k) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    issue_columns(c, a[k], descriptor(b + static_cast<uint32_t>(k * 16 * 128)), true);
+  const uint32_t right = descriptor(b);
+  issue_columns<0>(c, a[0], right), issue_columns<16 * 128>(c, a[1], right);
+  issue_columns<32 * 128>(c, a[2], right), issue_columns<48 * 128>(c, a[3], right);
 #else
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
 #pragma unroll
     for (int n = 0; n < D / 16; ++n) multiply_add(c[2 * n], c[2 * n + 1], a[k], load_matrices_turned(swizzled_by_rows(b, 16 * k, 16 * n)));
 #endif
-  }
 }
 
 // Calls f.template operator()<D, biased>() with the width of the tiles.

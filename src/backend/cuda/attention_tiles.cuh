@@ -147,7 +147,7 @@ __device__ inline void factors(const AttentionProblem& p, const HeadPlace& at, i
     return;
   }
   const std::uint64_t group = at.random_group(p, query) + static_cast<std::uint64_t>(first_key / 64);
-  const uint4 w = philox_words(p.dropout.stream, group, static_cast<unsigned>(Thread().x));
+  const uint4 w = dropout_words(p, group, Thread().x);
   f[0] = p.dropout.factor(w.x);
   f[1] = p.dropout.factor(w.y);
   f[2] = p.dropout.factor(w.z);
