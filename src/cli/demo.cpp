@@ -13,7 +13,7 @@ namespace transformer::cli {
 void add_demo(CLI::App& app) {
   CLI::App* verb = app.add_subcommand("demo", "learn to translate English into Korean in three minutes, without any data");
   auto options = std::make_shared<DemoOptions>();
-  const bool low = fast_precision(Device::cpu()) == DType::bfloat16;
+  const bool low = fast_precision(Device::usual()) == DType::bfloat16;
   auto compute = std::make_shared<ComputeConfig>(ComputeConfig{.precision = low ? Precision::bfloat16 : Precision::float32});
   add_settings(*verb, *options, *compute);
   verb->callback([=] {

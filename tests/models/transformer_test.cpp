@@ -207,7 +207,7 @@ TEST(Transformer, SaysWhatIsWrong) {
   batch.source_ids = ids(ctx, std::vector<std::int64_t>(40, 1));
   batch.source = lengths({40});
   expect_error([&] { model.encode(ctx, batch); }, {"40", "32", "max_positions"});
-  expect_error([&] { Context(ContextOptions{.device = Device::cuda()}); }, {"cuda:0", "no CUDA"});
+  if (fastest_device() == Device::cpu()) expect_error([&] { Context(ContextOptions{.device = Device::cuda()}); }, {"cuda:0", "device cpu"});
 }
 
 TEST(Transformer, RefusesAnEmptyBatch) {

@@ -42,9 +42,9 @@ __global__ void cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Inde
     constexpr int n = sizeof(v) / sizeof(float);
     float largest = v[0];
 #pragma unroll
-    for (int i = 1; i < n; ++i) largest = fmaxf(largest, v[i]);
-    if (largest > top) {
-      sum *= expf(top - largest);
+    for (int i = 1; i < n; ++i) largest = Max::of(largest, v[i]);
+    if (!(largest <= top)) {  // a NaN goes through too
+      sum = top == -INFINITY ? 0.0F : sum * expf(top - largest);
       top = largest;
     }
 #pragma unroll
@@ -101,6 +101,12 @@ __global__ void count_rows(const Index* targets, std::int64_t n, std::int64_t ig
 }
 
 }  // namespace
+
+// Rows begin at whole 128 bytes, for the products' sake, and portions are large: a gigabyte is little on a card.
+Tensor CudaKernels::logits_room(Context& ctx, std::int64_t rows, std::int64_t classes, DType dtype) {
+  const std::int64_t width = blocks_of(classes, 64) * 64, within = (std::int64_t{1} << 30) / (std::max<std::int64_t>(width, 1) * size_of(dtype));
+  return Tensor::empty(ctx, {std::min(rows, std::max<std::int64_t>(within / 64 * 64, 64)), width}, dtype).column_block(0, classes);
+}
 
 void CudaKernels::count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,
                                 Tensor& count) {

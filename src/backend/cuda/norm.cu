@@ -165,7 +165,8 @@ __global__ void norm_forward_any(const NormRows<T> a) {
 template <class T>
 struct NormBackwardRows {
   Rows<const T> x, dy;
-  Rows<T> dx;
+  Rows<T> dx, dsub;  // dsub = dropout(dx), if wanted
+  Dropout dropout;
   const float *weight, *mean, *rstd;
   std::int64_t rows;
   int cols;
@@ -174,7 +175,7 @@ struct NormBackwardRows {
 };
 
 // dx = rstd·(g - mean(g) - xhat·mean(g·xhat)), g = dy·weight; rms_norm, whose mean is fixed, has no mean(g).
-template <class T, int team, int turns>
+template <class T, int team, int turns, bool pairs>
 __global__ void norm_backward_rows(const NormBackwardRows<T> a) {
   extern __shared__ float shared[];  // [teams, 2, cols]
   const int thread = static_cast<int>(threadIdx.x);
@@ -186,7 +187,7 @@ __global__ void norm_backward_rows(const NormBackwardRows<T> a) {
     float sum_g = 0.0F, sum_gx = 0.0F;
 #pragma unroll
     for (int t = 0; t < turns; ++t) {
-      const Turn<team, false> turn(t, thread);
+      const Turn<team, pairs> turn(t, thread);
       if (!turn.in(a.cols)) continue;
       turn.get(a.x.at(row, 0), v[t]);
       turn.get(a.dy.at(row, 0), g[t]);
@@ -206,7 +207,7 @@ __global__ void norm_backward_rows(const NormBackwardRows<T> a) {
     const float mean_g = a.rms ? 0.0F : over_team<team>(sum_g) / count, mean_gx = over_team<team>(sum_gx) / count;
 #pragma unroll
     for (int t = 0; t < turns; ++t) {
-      const Turn<team, false> turn(t, thread);
+      const Turn<team, pairs> turn(t, thread);
       if (!turn.in(a.cols)) continue;
       float before[8];
       if (a.accumulate) turn.get(a.dx.at(row, 0), before);
@@ -216,13 +217,24 @@ __global__ void norm_backward_rows(const NormBackwardRows<T> a) {
         if (a.accumulate) g[t][i] += before[i];
       }
       turn.put(g[t], a.dx.at(row, 0));
+      if constexpr (pairs) {
+        const std::int64_t first = row * a.cols + turn.column;
+        int at = 0;
+        dropout_pairs(a.dropout, static_cast<std::uint64_t>(first / 64), static_cast<unsigned>(thread % 8),
+                      [&](unsigned, float keep, float keep_next) {
+          g[t][at] = to_float(from_float<T>(g[t][at])) * keep;
+          g[t][at + 1] = to_float(from_float<T>(g[t][at + 1])) * keep_next;
+          at += 2;
+        });
+        turn.put(g[t], a.dsub.at(row, 0));
+      }
     }
   }
   if (a.parts == nullptr) return;
   float* mine = shared + static_cast<int>(threadIdx.y) * 2 * a.cols;
 #pragma unroll
   for (int t = 0; t < turns; ++t) {
-    const Turn<team, false> turn(t, thread);
+    const Turn<team, pairs> turn(t, thread);
     if (!turn.in(a.cols)) continue;
     turn.put(by_weight[t], mine);
     turn.put(by_bias[t], mine + a.cols);
@@ -267,6 +279,8 @@ struct TimesNormedRow {
   }
 };
 
+constexpr std::int64_t most_cols = 16384;  // of a row that a team holds
+
 // Calls f(team, turns) with the smallest team that holds a row; false: none does.
 template <class F>
 bool with_team(std::int64_t cols, F&& f) {
@@ -281,7 +295,7 @@ bool with_team(std::int64_t cols, F&& f) {
   };
   if (cols <= 1024) return call.template operator()<32>();
   if (cols <= 4096) return call.template operator()<128>();
-  if (cols <= 16384) return call.template operator()<512>();
+  if (cols <= most_cols) return call.template operator()<512>();
   return false;
 }
 
@@ -298,6 +312,57 @@ Kernels::NormArgs with_float32_parameters(Kernels& k, Context& ctx, Kernels::Nor
 
 bool all_wide(std::initializer_list<const Tensor*> tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const Tensor* t) { return !t->defined() || is_wide(*t); });
+}
+
+// dsub, if defined, is dropout(dx) and all are wide.
+void backward_of_norm(Kernels& k, Context& ctx, const Tensor& x, const Kernels::NormArgs& given, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& dy, Kernels::NormGradients& out, Tensor& dsub) {
+  const std::int64_t n = x.rows(), cols = x.cols();
+  const Kernels::NormArgs args = with_float32_parameters(k, ctx, given);
+  visit_device_float("norm_backward", x.dtype(), [&]<class T>() {
+    NormBackwardRows<T> rows{rows_of<T>(x),
+                             rows_of<T>(dy),
+                             mutable_rows_of<T>(out.dx),
+                             mutable_rows_of<T>(dsub),
+                             dsub.defined() ? Dropout(args.dropout) : Dropout(),
+                             values_of<float>(args.weight),
+                             values_of<float>(mean),
+                             values_of<float>(rstd),
+                             n,
+                             static_cast<int>(cols),
+                             args.kind == NormKind::rms_norm,
+                             out.accumulate_dx,
+                             nullptr};
+    float *dweight = mutable_values_of<float>(out.dweight), *dbias = mutable_values_of<float>(out.dbias);
+    if (n == 0) {
+      if (dweight != nullptr && !out.accumulate_dweight) k.fill(ctx, 0.0F, out.dweight);
+      if (dbias != nullptr && !out.accumulate_dbias) k.fill(ctx, 0.0F, out.dbias);
+      return;
+    }
+    const bool wide = all_wide({&x, &dy, &out.dx, &args.weight}) && cols % 8 == 0;
+    const auto with = [&](auto team, auto turns) {
+      constexpr int threads = decltype(team)::value, each = decltype(turns)::value;
+      constexpr unsigned teams = threads >= 128 ? 1 : 128 / threads;
+      const std::int64_t blocks = std::min<std::int64_t>(blocks_of(n, teams * 4), 528);
+      Tensor parts;
+      if (dweight != nullptr || dbias != nullptr) {
+        parts = Tensor::empty(ctx, {blocks, 2, cols});
+        rows.parts = mutable_values_of<float>(parts);
+      }
+      const std::size_t shared = parts.defined() ? static_cast<std::size_t>(teams * 2 * cols) * sizeof(float) : 0;
+      const dim3 grid(static_cast<unsigned>(blocks)), block(threads, teams);
+      if (dsub.defined()) launch(ctx, "norm_backward", norm_backward_rows<T, threads, each, true>, grid, block, shared, rows);
+      else launch(ctx, "norm_backward", norm_backward_rows<T, threads, each, false>, grid, block, shared, rows);
+      if (dweight != nullptr) add_parts<Sum>(ctx, "norm_backward", rows.parts, blocks, cols, 2 * cols, dweight, 1.0F, out.accumulate_dweight);
+      if (dbias != nullptr) add_parts<Sum>(ctx, "norm_backward", rows.parts + cols, blocks, cols, 2 * cols, dbias, 1.0F, out.accumulate_dbias);
+    };
+    if (wide && with_team(cols, with)) return;
+    if (out.dx.defined()) launch(ctx, "norm_backward", norm_backward_any<T>, dim3(static_cast<unsigned>(n)), dim3(256), 0, rows);
+    if (dweight != nullptr)
+      reduce_columns<Sum>(ctx, "norm_backward", TimesNormedRow<T>{rows}, n, cols, false, dweight, 1.0F, out.accumulate_dweight);
+    if (dbias != nullptr)
+      reduce_columns<Sum>(ctx, "norm_backward", ElementsOf<T>{rows_of<T>(dy)}, n, cols, false, dbias, 1.0F, out.accumulate_dbias);
+  });
 }
 
 }  // namespace
@@ -333,49 +398,17 @@ void CudaKernels::norm(Context& ctx, const Tensor& x, const NormArgs& given, Ten
   });
 }
 
-void CudaKernels::norm_backward(Context& ctx, const Tensor& x, const NormArgs& given, const Tensor& mean, const Tensor& rstd,
-                                const Tensor& dy, NormGradients& out) {
-  const std::int64_t n = x.rows(), cols = x.cols();
-  const NormArgs args = with_float32_parameters(*this, ctx, given);
-  visit_device_float("norm_backward", x.dtype(), [&]<class T>() {
-    NormBackwardRows<T> rows{rows_of<T>(x),
-                             rows_of<T>(dy),
-                             mutable_rows_of<T>(out.dx),
-                             values_of<float>(args.weight),
-                             values_of<float>(mean),
-                             values_of<float>(rstd),
-                             n,
-                             static_cast<int>(cols),
-                             args.kind == NormKind::rms_norm,
-                             out.accumulate_dx,
-                             nullptr};
-    float *dweight = mutable_values_of<float>(out.dweight), *dbias = mutable_values_of<float>(out.dbias);
-    if (n == 0) {
-      if (dweight != nullptr && !out.accumulate_dweight) fill(ctx, 0.0F, out.dweight);
-      if (dbias != nullptr && !out.accumulate_dbias) fill(ctx, 0.0F, out.dbias);
-      return;
-    }
-    const bool wide = all_wide({&x, &dy, &out.dx, &args.weight}) && cols % 8 == 0;
-    const auto with = [&](auto team, auto turns) {
-      constexpr int threads = decltype(team)::value;
-      constexpr unsigned teams = threads >= 128 ? 1 : 128 / threads;
-      const std::int64_t blocks = std::min<std::int64_t>(blocks_of(n, teams * 4), 528);
-      Tensor parts;
-      if (dweight != nullptr || dbias != nullptr) {
-        parts = Tensor::empty(ctx, {blocks, 2, cols});
-        rows.parts = mutable_values_of<float>(parts);
-      }
-      launch(ctx, "norm_backward", norm_backward_rows<T, threads, decltype(turns)::value>, dim3(static_cast<unsigned>(blocks)),
-             dim3(threads, teams), parts.defined() ? static_cast<std::size_t>(teams * 2 * cols) * sizeof(float) : 0, rows);
-      if (dweight != nullptr) add_parts<Sum>(ctx, "norm_backward", rows.parts, blocks, cols, 2 * cols, dweight, 1.0F, out.accumulate_dweight);
-      if (dbias != nullptr) add_parts<Sum>(ctx, "norm_backward", rows.parts + cols, blocks, cols, 2 * cols, dbias, 1.0F, out.accumulate_dbias);
-    };
-    if (wide && with_team(cols, with)) return;
-    if (out.dx.defined()) launch(ctx, "norm_backward", norm_backward_any<T>, dim3(static_cast<unsigned>(n)), dim3(256), 0, rows);
-    if (dweight != nullptr)
-      reduce_columns<Sum>(ctx, "norm_backward", TimesNormedRow<T>{rows}, n, cols, false, dweight, 1.0F, out.accumulate_dweight);
-    if (dbias != nullptr) reduce_columns<Sum>(ctx, "norm_backward", ElementsOf<T>{rows_of<T>(dy)}, n, cols, false, dbias, 1.0F, out.accumulate_dbias);
-  });
+void CudaKernels::norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                                NormGradients& out) {
+  Tensor none;
+  backward_of_norm(*this, ctx, x, args, mean, rstd, dy, out, none);
+}
+
+void CudaKernels::add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
+                                    const Tensor& dy, NormGradients& out, Tensor& dsub) {
+  const bool together = args.dropout.p > 0.0F && sum.cols() % 64 == 0 && sum.cols() <= most_cols && all_wide({&sum, &dy, &out.dx, &dsub, &args.weight});
+  if (!together) return Kernels::add_norm_backward(ctx, sum, args, mean, rstd, dy, out, dsub);
+  backward_of_norm(*this, ctx, sum, args, mean, rstd, dy, out, dsub);
 }
 
 }  // namespace transformer

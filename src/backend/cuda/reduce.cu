@@ -11,8 +11,12 @@ namespace {
 template <class Op, class T, class Y>
 __global__ void reduce_lines(const T* x, std::int64_t n, Y* y, float factor, bool accumulate) {
   const T* line = x + blockIdx.x * n;
-  float total = Op::start;
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) total = Op::of(total, to_float(line[i]));
+  float total = Op::start;  // of parts of 16 each: long sums keep their digits
+  for (std::int64_t i = threadIdx.x; i < n;) {
+    float part = Op::start;
+    for (int k = 0; k < 16 && i < n; ++k, i += blockDim.x) part = Op::of(part, to_float(line[i]));
+    total = Op::of(total, part);
+  }
   total = over_block<Op>(total) * factor;
   if (threadIdx.x == 0) y[blockIdx.x] = from_float<Y>(accumulate ? to_float(y[blockIdx.x]) + total : total);
 }
@@ -24,7 +28,11 @@ __global__ void reduce_middle(const T* x, std::int64_t outer, std::int64_t n, st
   if (at >= outer * inner) return;
   const T* from = x + at / inner * n * inner + at % inner;
   float total = Op::start;
-  for (std::int64_t i = 0; i < n; ++i) total = Op::of(total, to_float(from[i * inner]));
+  for (std::int64_t i = 0; i < n;) {
+    float part = Op::start;
+    for (int k = 0; k < 16 && i < n; ++k, ++i) part = Op::of(part, to_float(from[i * inner]));
+    total = Op::of(total, part);
+  }
   total *= factor;
   y[at] = from_float<Y>(accumulate ? to_float(y[at]) + total : total);
 }

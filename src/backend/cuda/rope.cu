@@ -1,4 +1,5 @@
 // Rotary positions: the first rotary_dim of each head are turned in pairs, the rest copied.
+#include "backend/cuda/known.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/types.cuh"
 
@@ -37,6 +38,12 @@ __global__ void rope_rows(Rows<const T> x, Rows<T> y, std::int64_t rows, int col
 }  // namespace
 
 void CudaKernels::rope(Context& ctx, const Tensor& x, const RopeArgs& args, Tensor& y) {
+  if (known_on_host(args.position)) {
+    const std::vector<std::int32_t> position = args.position.to_vector<std::int32_t>();
+    for (std::size_t i = 0; i < position.size(); ++i)
+      if (position[i] < 0 || position[i] >= args.cos.dim(0))
+        fail("rope", "position {} of token {} is out of range: the table has {} positions", position[i], i, args.cos.dim(0));
+  }
   visit_device_float("rope", x.dtype(), [&]<class T>() {
     launch(ctx, "rope", rope_rows<T>, dim3(static_cast<unsigned>(std::min<std::int64_t>(blocks_of(x.rows(), 2), 65536))), dim3(128, 2), 0,
            rows_of<T>(x), mutable_rows_of<T>(y), x.rows(), static_cast<int>(x.cols()), static_cast<int>(args.heads),

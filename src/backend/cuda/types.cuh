@@ -62,21 +62,31 @@ struct Rows {
   __device__ explicit operator bool() const { return data != nullptr; }
 };
 
+// What a kernel is given lies in the memory of a card.
+inline void check_place(const Tensor& t) {
+  if (t.defined() && t.device().kind != Device::Kind::cuda && t.numel() > 0)
+    fail("cuda", "a kernel was given the tensor {} of {}: copy it to the card with to(ctx)", t.shape(), t.device());
+}
+
 template <class T>
 Rows<const T> rows_of(const Tensor& t) {
+  check_place(t);
   return {reinterpret_cast<const T*>(t.raw()), t.row_stride()};
 }
 template <class T>
 Rows<T> mutable_rows_of(Tensor& t) {
   if (!t.defined()) return {};
+  check_place(t);
   return {reinterpret_cast<T*>(t.mutable_raw()), t.row_stride()};
 }
 template <class T>
 const T* values_of(const Tensor& t) {
+  check_place(t);
   return reinterpret_cast<const T*>(t.raw());
 }
 template <class T>
 T* mutable_values_of(Tensor& t) {
+  check_place(t);
   return t.defined() ? reinterpret_cast<T*>(t.mutable_raw()) : nullptr;
 }
 
