@@ -5,6 +5,7 @@
 // ./run bench profile WORK [...]: time by kernel of a step.
 // ./run bench scaling [...]: training, reading and writing with 1, 2, 4 … threads, beside PyTorch.
 // ./run bench launches: kernels, copies and waits of a training step.
+// ./run bench cuda [--profile]: training steps and generation on a GPU.
 // ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <variant>
 
 #include "base_step.h"
+#include "cuda.h"
 #include "decode.h"
 #include "launches.h"
 #include "peers.h"
@@ -154,6 +156,10 @@ int main(int argc, char** argv) try {
            {"--peer-modes", &o.peer_modes},
            {"--json", &o.json}});
     translate_bench(o);
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "cuda") == 0) {
+    cuda_bench(argc > 2 && std::strcmp(argv[2], "--profile") == 0);
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "launches") == 0) {

@@ -1,4 +1,5 @@
 // A card: its memory, copies between it and the host's, and what goes wrong.
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <map>
@@ -186,8 +187,41 @@ void CudaKernels::use() const {
   current = device_;
 }
 
+void CudaKernels::launching() {
+  if (!timing_) return;
+  CudaTime time{"", nullptr, nullptr};
+  check_cuda(cudaEventCreate(&time.begin), "event");
+  check_cuda(cudaEventCreate(&time.end), "event");
+  check_cuda(cudaEventRecord(time.begin, stream_), "event");
+  times_.push_back(time);
+}
+
+CudaReport CudaKernels::take_report() {
+  CudaReport report{.launches = counts_.launches.exchange(0), .waits = counts_.waits.exchange(0)};
+  check_cuda(cudaStreamSynchronize(stream_), "report");
+  std::map<std::string, CudaReport::Kernel> by_name;
+  for (const CudaTime& time : times_) {
+    float milliseconds = 0.0F;
+    check_cuda(cudaEventElapsedTime(&milliseconds, time.begin, time.end), "report");
+    CudaReport::Kernel& kernel = by_name[time.kernel];
+    kernel.name = time.kernel, ++kernel.calls, kernel.milliseconds += static_cast<double>(milliseconds);
+    cudaEventDestroy(time.begin), cudaEventDestroy(time.end);
+  }
+  times_.clear();
+  for (auto& [name, kernel] : by_name) report.kernels.push_back(kernel);
+  std::sort(report.kernels.begin(), report.kernels.end(), [](const auto& a, const auto& b) { return a.milliseconds > b.milliseconds; });
+  return report;
+}
+
+void time_cuda_kernels(Context& ctx, bool on) { cuda(ctx).time_kernels(on); }
+CudaReport take_cuda_report(Context& ctx) { return cuda(ctx).take_report(); }
+
 void CudaKernels::launched(const char* kernel) {
   ++counts_.launches;
+  if (timing_ && !times_.empty()) {
+    times_.back().kernel = kernel;
+    check_cuda(cudaEventRecord(times_.back().end, stream_), "event");
+  }
   check_cuda(cudaPeekAtLastError(), kernel);
 }
 

@@ -127,6 +127,7 @@ void CudaKernels::embedding_backward(Context& ctx, const Tensor& ids, const Tens
   use();
   sort(nullptr);
   Tensor room = Tensor::empty(ctx, {static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1))}, DType::uint8);
+  launching();
   sort(room.mutable_raw());
   launched("embedding_backward");
   const std::int64_t chunks = blocks_of(n, chunk);

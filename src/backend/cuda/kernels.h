@@ -7,7 +7,9 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
+#include "backend/cuda_report.h"
 #include "backend/kernels.h"
 
 namespace transformer {
@@ -16,10 +18,14 @@ class CublasLt;      // products by shape, see cublaslt.h
 class PinnedPlaces;  // where results arrive, see device.cu
 class Staging;       // pinned memory on the way to the device, see device.cu
 
-// What a card was asked to do since it was first used.
+// What a card was asked to do since the last report.
 struct CudaCounts {
   std::atomic<std::int64_t> launches = 0;  // kernels
   std::atomic<std::int64_t> waits = 0;     // of the host for the device
+};
+struct CudaTime {
+  const char* kernel;
+  cudaEvent_t begin, end;
 };
 
 // One for each card, shared by all contexts of the program: work is done in the order in which it was asked for, on one stream, so that
@@ -100,8 +106,10 @@ class CudaKernels final : public Kernels {
   // --- for the files of this folder -----------------------------------------------------------------------------------------
   void use() const;  // makes this card the calling thread's
   cudaStream_t stream() const { return stream_; }
+  void launching();                   // before every launch
   void launched(const char* kernel);  // after every launch: counts it, and makes CUDA's complaint an Error that names the kernel
-  const CudaCounts& counts() const { return counts_; }
+  void time_kernels(bool on) { timing_ = on; }
+  CudaReport take_report();
 
  protected:
   const char* device_name() const override { return name_.c_str(); }
@@ -111,6 +119,8 @@ class CudaKernels final : public Kernels {
   std::string name_;  // "cuda:0"
   cudaStream_t stream_ = nullptr;
   CudaCounts counts_;
+  bool timing_ = false;
+  std::vector<CudaTime> times_;
   std::mutex mutex_;  // of the parts below
   std::unique_ptr<Staging> staging_;
   std::shared_ptr<PinnedPlaces> places_;

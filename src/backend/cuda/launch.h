@@ -17,6 +17,7 @@ void launch(Context& ctx, const char* name, void (*kernel)(Parameters...), dim3 
   device.use();
   if (shared > 48 * 1024)  // more than that must be asked for
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)), name);
+  device.launching();
   kernel<<<grid, block, shared, device.stream()>>>(static_cast<Parameters>(arguments)...);
   device.launched(name);
 }

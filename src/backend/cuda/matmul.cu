@@ -179,6 +179,7 @@ void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const vo
   device.use();
   // A product may be several kernels that hand parts over through the workspace: another thread's must not come between.
   const std::lock_guard lock(mutex_);
+  device.launching();
   check_product(functions_->matmul(handle_, plan->desc, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c, &plan->algorithm,
                                    workspace_, workspace_bytes, device.stream()),
                 p);

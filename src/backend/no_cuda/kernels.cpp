@@ -1,4 +1,5 @@
 // Linked where there is no CUDA, so that nothing above backend/ needs to know.
+#include "backend/cuda_report.h"
 #include "backend/kernels.h"
 
 namespace transformer {
@@ -8,5 +9,8 @@ std::shared_ptr<Kernels> make_cuda_kernels(int device) {
 }
 
 int cuda_devices() { return 0; }
+
+void time_cuda_kernels(Context&, bool) {}
+CudaReport take_cuda_report(Context&) { return {}; }
 
 }  // namespace transformer
