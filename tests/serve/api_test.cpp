@@ -80,7 +80,7 @@ TEST(ServeApi, StreamsAreTheSameTextInPieces) {
   EXPECT_EQ(events.back(), "[DONE]");
   std::string text;
   for (std::size_t i = 0; i + 2 < events.size(); ++i) text += json::parse(events[i])["choices"][0]["text"].get<std::string>();
-  EXPECT_EQ(text, whole.body["choices"][0]["text"]);
+  EXPECT_EQ(text, whole.body["choices"][0]["text"].get<std::string>());
   EXPECT_EQ(json::parse(events[events.size() - 2])["usage"], whole.body["usage"]);
 }
 
