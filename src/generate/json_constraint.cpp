@@ -40,7 +40,11 @@ std::shared_ptr<const TokenTable> table_of(const TokenizerPtr& tokenizer) {
 class Constraint {
  public:
   Constraint(const nlohmann::ordered_json& schema, const TokenizerPtr& tokenizer, std::vector<std::int32_t> eos)
-      : machine_(schema), table_(table_of(tokenizer)), eos_(std::move(eos)) {}
+      : machine_(schema), table_(table_of(tokenizer)), eos_(std::move(eos)) {
+    const auto first = tokens_after(machine_.begin());
+    if (std::find(first->begin(), first->end(), 1) == first->end())
+      fail("JSON schema", "the model's vocabulary has no token that such an answer begins with");
+  }
 
   void operator()(const LogitsRow& row, std::span<float> logits) {
     JsonMachine::States states = machine_.begin();

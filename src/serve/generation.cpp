@@ -64,7 +64,7 @@ std::optional<GenerationEvent> Generation::next() {
     try {
       std::rethrow_exception(exchange_->failed);
     } catch (const Error& e) {
-      throw ApiError(500, e.what());
+      throw ApiError(400, e.what(), {}, "cannot_go_on");  // a setting that leaves no token, say
     }
   }
   if (exchange_->events.empty()) return std::nullopt;
