@@ -4,8 +4,10 @@ import { imageOf, label, scaleOf } from "./canvas.js";
 import { heat } from "./colour.js";
 import { card, element, say, segments, select } from "./dom.js";
 import { matrixView } from "./matrix.js";
-import { t } from "./strings.js";
+import { has, t } from "./strings.js";
 
+// Stages of a model are numbered, all others have names.
+const nameOf = (kind, name) => (has(`${kind}_${name}`) ? t(`${kind}_${name}`) : t("stage", { n: name.replace("stage", "") }));
 const share = (value) => (value >= 0.01 ? value.toFixed(3) : value.toPrecision(2));
 let preferred = "matrix";  // the view that was chosen last
 
@@ -41,7 +43,7 @@ export function attentionCard(seen, maps, onrow) {
     const make = preferred === "matrix" ? matrixView : arcsView;
     view = make({ rows: side(rows), columns: side(columns), two, onpoint: tell });
     stage.replaceChildren(view.node);
-    sides.replaceChildren(element("span", {}, t("rowsAre", { side: t(`side_${rows}`) })), element("span", {}, t("columnsAre", { side: t(`side_${columns}`) })));
+    sides.replaceChildren(element("span", {}, t("rowsAre", { side: nameOf("side", rows) })), element("span", {}, t("columnsAre", { side: nameOf("side", columns) })));
     view.show(map);
   }
 
@@ -83,7 +85,7 @@ export function attentionCard(seen, maps, onrow) {
     const { layers, heads: count } = about(choice.attention);
     bar.replaceChildren(
       ...(seen.attentions.length > 1
-        ? [select(t("which"), seen.attentions.map((a) => [a.name, t(`attention_${a.name}`)]), choice.attention, (v) => change({ attention: v }), "which")] : []),
+        ? [select(t("which"), seen.attentions.map((a) => [a.name, nameOf("attention", a.name)]), choice.attention, (v) => change({ attention: v }), "which")] : []),
       select(t("layer"), numbers(layers), choice.layer, (v) => change({ layer: Number(v) }), "layer"),
       select(t("head"), [[-1, t("headMean")], ...numbers(count)], choice.head, (v) => change({ head: Number(v) }), "head"),
       segments(t("viewAs"), [["matrix", t("matrix")], ["arcs", t("arcs")]], preferred, (v) => { preferred = v; stageView(); }));

@@ -86,10 +86,11 @@ export function show(place, model) {
         ? element("div", { class: "columns" }, tokens.node, translationsCard(seen, (target) => look({ text: input.text(), target }))) : tokens.node);
     }
     probabilities = seen.predictions.length ? probabilitiesCard(seen, kind, step) : null;
-    const embedding = embeddingCard(seen), feedForward = feedForwardCard(seen), example = exampleCard(seen, (head) => ask({ ...again(), head, example: true, map_only: true }));
-    if (probabilities && kind !== "image") cards.push(attention.node, probabilities.node, element("div", { class: "columns" }, embedding, feedForward));
-    else cards.push(...(probabilities ? [probabilities.node] : []), attention.node, element("div", { class: "columns" }, embedding, feedForward));
-    cards.push(example);
+    const between = [attention.node, probabilities?.node].filter(Boolean);
+    cards.push(...(kind === "image" ? between.reverse() : between));
+    if (seen.stacks.length)
+      cards.push(element("div", { class: "columns" }, embeddingCard(seen), feedForwardCard(seen)),
+        exampleCard(seen, (head) => ask({ ...again(), head, example: true, map_only: true })));
     results.replaceChildren(...cards);
   }
 

@@ -23,7 +23,8 @@ export function imageInput(model, run) {
 }
 
 export function imageCard(seen, attention) {
-  const { rows, columns, first, png } = seen.image;
+  const { png } = seen.image;
+  let { rows, columns, first } = seen.image, tokens = seen.sides[0].tokens;
   const canvas = element("canvas", { class: "marks", tabindex: "0", role: "img", "aria-label": t("imageNote") });
   const pointed = element("p", { class: "pointed" });
   const box = element("div", { style: "max-width:30rem" }, canvas);
@@ -49,7 +50,7 @@ export function imageCard(seen, attention) {
       context.lineWidth = 2.5;
       context.strokeRect(((token - first) % columns) * (size / columns), Math.floor((token - first) / columns) * (height / rows), size / columns, height / rows);
     }
-    pointed.textContent = t("fromToken", { token: seen.sides[0].tokens[token].text });
+    pointed.textContent = t("fromToken", { token: tokens[token].text });
   }
   function point(next) {
     if (next !== token) token = next, draw();
@@ -63,12 +64,21 @@ export function imageCard(seen, attention) {
     const move = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
     if (!move) return;
     event.preventDefault();
-    point(Math.max(0, Math.min(seen.sides[0].tokens.length - 1, token + move)));
+    point(Math.max(0, Math.min(tokens.length - 1, token + move)));
   });
   picture.onload = draw;
   picture.src = `data:image/png;base64,${png}`;
   onWidth(box, (width) => { size = Math.min(480, width); draw(); });
-  attention.onmap((next, rollout) => { map = next; rolled = rollout; draw(); });
+  attention.onmap((next, rollout) => {
+    // The grid of the attention that is shown: Swin's become coarser from stage to stage.
+    const side = seen.sides.find((each) => each.name === seen.attentions.find((a) => a.name === next.attention).rows);
+    if (side.tokens !== tokens) token = 0;
+    ({ tokens } = side);
+    ({ rows, columns, first } = side.grid);
+    map = next;
+    rolled = rollout;
+    draw();
+  });
   const modes = seen.rollout ? segments(t("viewAs"), [["attention", t("attention")], ["rollout", t("rollout")]], mode, (v) => { mode = v; draw(); }) : null;
   const node = card(t("side_patches"), t("imageNote"), modes, element("div", { style: "margin-top:.8rem" }, box), pointed);
   node.id = "picture";

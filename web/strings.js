@@ -65,6 +65,7 @@ const table = {
   attention_encoder: ["encoder", "인코더"],
   attention_decoder: ["decoder (masked)", "디코더(마스크)"],
   attention_cross: ["cross", "크로스"],
+  stage: ["stage {n}", "{n}단계"],
   layer: ["Layer", "층"],
   head: ["Head", "헤드"],
   headMean: ["mean", "평균"],

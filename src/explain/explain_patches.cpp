@@ -3,9 +3,9 @@
 
 #include "explain/seen.h"
 #include "generate/shared/loop.h"
-#include "models/shared/purpose.h"
 #include "transformer/explain/explainer.h"
 #include "transformer/models/patchtst.h"
+#include "transformer/models/swin.h"
 #include "transformer/models/vit.h"
 
 namespace transformer {
@@ -27,35 +27,77 @@ Tensor rows_of(Context& host, const Tensor& x, std::int64_t sample, std::int64_t
   return Tensor::from<float>(host, {tokens, x.cols()}, x.row_block(sample * tokens, tokens).to_vector<float>());
 }
 
+// The patches of a grid, called by their row and column, behind the special tokens.
+SeenSide grid_side(std::string name, const std::vector<std::string>& special, std::int64_t rows, std::int64_t columns) {
+  SeenSide side{.name = std::move(name), .rows = rows, .columns = columns, .first = std::ssize(special)};
+  for (const std::string& token : special) side.tokens.push_back({.token = token, .text = token, .special = true});
+  for (std::int64_t row = 1; row <= rows; ++row)
+    for (std::int64_t column = 1; column <= columns; ++column) {
+      const std::string place = fmt::format("{},{}", row, column);
+      side.tokens.push_back({.token = place, .text = place});
+    }
+  return side;
+}
+
+void look_at(Context& ctx, const Vit& vit, const Tensor& pixels, Explanation& out) {
+  const VitConfig& c = vit.config;
+  StackTrace trace{.inner = true};
+  static_cast<void>(vit(ctx, pixels, &trace));
+  const std::vector<std::string> special = c.distillation ? std::vector<std::string>{"[CLS]", "[DIST]"} : std::vector<std::string>{"[CLS]"};
+  out.sides = {grid_side("patches", special, c.height / c.patches.height, c.width / c.patches.width)};
+  split_vectors(out.stacks.emplace_back(seen_stack(ctx, "stack", "patches", vit.stack.config, trace)), on_host(ctx, vit.positions.tensor));
+  out.attentions = {seen_attention(ctx, "self", "patches", "patches", false, trace.attentions)};
+}
+
+// Weights within windows, [windows, heads, window², window²], as those of all tokens, [1, heads, tokens, tokens]: 0 from window to window.
+Tensor over_grid(const Tensor& weights, const std::vector<std::int64_t>& slots) {
+  const std::int64_t heads = weights.dim(1), area = weights.dim(2), n = std::ssize(slots);
+  std::vector<float> out(static_cast<std::size_t>(heads * n * n));
+  for (std::int64_t i = 0; i < n; ++i)
+    for (std::int64_t j = 0; j < n; ++j) {
+      const std::int64_t from = slots[static_cast<std::size_t>(i)], to = slots[static_cast<std::size_t>(j)], window = from / area;
+      for (std::int64_t head = 0; window == to / area && head < heads; ++head)
+        out[static_cast<std::size_t>((head * n + i) * n + j)] =
+            weights.data<float>()[((window * heads + head) * area + from % area) * area + to % area];
+    }
+  Context host({.device = Device::cpu(), .threads = 1});
+  return Tensor::from<float>(host, {1, heads, n, n}, out);
+}
+
+// Of each stage the last block, in whose windows tokens look at each other; stages of very many tokens are left out.
+void look_at(Context& ctx, const Swin& swin, const Tensor& pixels, Explanation& out) {
+  constexpr std::int64_t most_tokens = 1024;
+  SwinTrace trace;
+  static_cast<void>(swin(ctx, pixels, &trace));
+  const Patches& p = swin.config.patches;
+  Grid grid{1, (pixels.dim(2) + p.height - 1) / p.height, (pixels.dim(3) + p.width - 1) / p.width};
+  for (std::size_t i = 0; i < swin.stages.size(); ++i, grid = {1, (grid.height + 1) / 2, (grid.width + 1) / 2}) {
+    if (grid.tokens() > most_tokens) continue;
+    const SwinStage& stage = swin.stages[i];
+    const bool shifted = stage.blocks.back().shifted && std::min(grid.height, grid.width) > stage.window;
+    const Windows windows = cut_windows(ctx, grid, stage.window, shifted ? stage.window / 2 : 0);
+    const std::string name = fmt::format("stage{}", i + 1);
+    out.sides.push_back(grid_side(name, {}, grid.height, grid.width));
+    SeenAttention a{.name = name, .rows = name, .columns = name};
+    a.layers = {over_grid(on_host(ctx, trace.attentions[i]), windows.packing.index.to_vector<std::int64_t>())};
+    out.attentions.push_back(std::move(a));
+  }
+  if (out.sides.empty()) fail("explain", "all stages have more than {} patches: give a smaller image", most_tokens);
+}
+
 }  // namespace
 
 Explanation Explainer::image(Context& ctx, const Image& image, const ExplainOptions& options) const {
   Explanation out = of_kind("image");
-  const Vit* vit = vit_of(*model_);
-  if (vit == nullptr) fail("explain", "{} looks at windows of an image, not at all of it: expected a ViT or DeiT model", out.architecture);
   if (!processor_) fail("explain", "the model's folder has no preprocessor_config.json: put it there");
   const Inference inference(ctx);
-  const VitConfig& c = vit->config;
-  StackTrace trace{.inner = true};
-  static_cast<void>((*vit)(ctx, (*processor_)(ctx, {image}), &trace));
-
-  out.image = {.png = encode_png(processor_->shape(image)),
-               .rows = c.height / c.patches.height,
-               .columns = c.width / c.patches.width,
-               .first = c.distillation ? 2 : 1};
-  SeenSide side{.name = "patches", .tokens = {{.token = "[CLS]", .text = "[CLS]", .special = true}}};
-  if (c.distillation) side.tokens.push_back({.token = "[DIST]", .text = "[DIST]", .special = true});
-  for (std::int64_t row = 1; row <= out.image.rows; ++row)
-    for (std::int64_t column = 1; column <= out.image.columns; ++column) {
-      const std::string place = fmt::format("{},{}", row, column);
-      side.tokens.push_back({.token = place, .text = place});
-    }
-  out.sides = {std::move(side)};
-  split_vectors(out.stacks.emplace_back(seen_stack(ctx, "stack", "patches", vit->stack.config, trace)),
-                on_host(ctx, vit->positions.tensor));
-  out.attentions = {seen_attention(ctx, "self", "patches", "patches", false, trace.attentions)};
+  out.image = encode_png(processor_->shape(image));
+  const Tensor pixels = (*processor_)(ctx, {image});
+  if (const Vit* vit = vit_of(*model_)) look_at(ctx, *vit, pixels, out);
+  else if (const Swin* swin = swin_of(*model_)) look_at(ctx, *swin, pixels, out);
+  else fail("explain", "{} is of a family that cannot be shown", out.architecture);
   if (classifier_) {
-    SeenPrediction& labels = out.predictions.emplace_back(SeenPrediction{.side = "patches"});
+    SeenPrediction& labels = out.predictions.emplace_back(SeenPrediction{.side = out.sides.front().name});
     const std::vector<Label> found = classifier_->images(ctx, std::span(&image, 1), {.top_k = options.top}).front();
     for (const Label& label : found) labels.choices.push_back({label.id, label.name, 0.0, static_cast<double>(label.score)});
   }

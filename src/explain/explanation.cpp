@@ -32,7 +32,10 @@ const SeenAttention& Explanation::attention(std::string_view name) const {
   return name.empty() ? attentions.back() : named(attentions, name, "attention");
 }
 const SeenSide& Explanation::side(std::string_view name) const { return named(sides, name, "side"); }
-const SeenStack& Explanation::stack(std::string_view name) const { return name.empty() ? stacks.front() : named(stacks, name, "stack"); }
+const SeenStack& Explanation::stack(std::string_view name) const {
+  if (stacks.empty()) fail("explain", "{} has no single stack of layers", architecture);
+  return name.empty() ? stacks.front() : named(stacks, name, "stack");
+}
 
 std::vector<float> Explanation::map(const MapChoice& choice) const {
   const SeenAttention& a = attention(choice.attention);

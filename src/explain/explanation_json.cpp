@@ -160,7 +160,7 @@ void add_maps(json& out, const Explanation& seen, const JsonView& view) {
       out["heads"].push_back(thumbnail(rows, columns, seen.map({.attention = a.name, .layer = layer, .head = head}), view.thumbnails));
   }
   if (view.rollout && a.rows == a.columns) out["rollout"] = matrix_json(rows, columns, seen.rollout(a.name));
-  if (view.example) {
+  if (view.example && !seen.stacks.empty()) {
     const std::string stack = a.name == "decoder" || a.name == "cross" ? "decoder" : seen.stacks.front().name;
     out["example"] = example_json(worked_example(seen, std::max<std::int64_t>(view.map.head, 0), stack));
   }
@@ -178,6 +178,7 @@ json to_json(const Explanation& seen, const JsonView& view) {
     json tokens = json::array();
     for (const SeenToken& t : side.tokens) tokens.push_back({{"id", t.id}, {"token", t.token}, {"text", t.text}, {"special", t.special}});
     out["sides"].push_back({{"name", side.name}, {"tokens", tokens}});
+    if (side.rows > 0) out["sides"].back()["grid"] = {{"rows", side.rows}, {"columns", side.columns}, {"first", side.first}};
   }
   for (const SeenStack& stack : seen.stacks) out["stacks"].push_back(stack_json(stack, view.dimensions));
   for (const SeenAttention& a : seen.attentions)
@@ -193,8 +194,8 @@ json to_json(const Explanation& seen, const JsonView& view) {
     for (const SeenAlternative& a : seen.alternatives) alternatives.push_back({{"text", a.text}, {"score", digits(a.score)}});
     out["translation"] = {{"text", seen.text}, {"alternatives", alternatives}};
   } else if (seen.kind == "image") {
-    out["image"] = {
-        {"png", to_base64(seen.image.png)}, {"rows", seen.image.rows}, {"columns", seen.image.columns}, {"first", seen.image.first}};
+    const SeenSide& side = seen.sides.front();
+    out["image"] = {{"png", to_base64(seen.image)}, {"rows", side.rows}, {"columns", side.columns}, {"first", side.first}};
   } else if (seen.kind == "series") {
     out["series"] = {{"channels", seen.series.channels},
                      {"channel", seen.series.channel},

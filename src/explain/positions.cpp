@@ -184,7 +184,8 @@ std::string waves_svg(const PositionTable& t, std::vector<std::int64_t> columns,
         left, top, chart_width, height);
   const auto y = [&](double value) { return bottom - height * (value - low) / (high - low) * 0.92 - height * 0.04; };
   for (const double value : {low, (low + high) / 2, high}) {
-    d.text(left - gap, y(value) + font * 0.35, label_of(fmt::format("{:.3g}", std::abs(value) < 1e-3 * (high - low) ? 0.0 : value)), "soft", "end");
+    d.text(left - gap, y(value) + font * 0.35, label_of(fmt::format("{:.3g}", std::abs(value) < 1e-3 * (high - low) ? 0.0 : value)), "soft",
+           "end");
     d.add(R"(<line x1="{0:.1f}" y1="{2:.1f}" x2="{1:.1f}" y2="{2:.1f}" class="grid"/>)"
           "\n",
           left, left + chart_width, y(value));

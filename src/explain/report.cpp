@@ -43,14 +43,15 @@ std::string matrix_svg(const Explanation& seen, const SeenAttention& a, std::vec
 
 // What token `query` looks at: over the picture, over the curve.
 std::string looks_svg(const Explanation& seen, std::vector<float> map, const PictureOptions& options, const std::string& caption) {
-  const std::int64_t n = std::ssize(seen.side("patches").tokens);
+  const SeenSide& side = seen.side(seen.attention(options.map.attention).rows);
+  const std::int64_t n = std::ssize(side.tokens);
   const std::int64_t query = options.query >= 0 ? options.query : seen.kind == "image" ? 0 : n - 1;
   if (query >= n) fail("explain", "there is no token {}: there are {}, from 0", query, n);
   const std::vector<float> row(map.begin() + query * n, map.begin() + (query + 1) * n);
   if (seen.kind == "image") {
-    Rollout over{.rows = seen.image.rows, .columns = seen.image.columns, .values = {row.begin() + seen.image.first, row.end()}};
-    const std::string who = seen.side("patches").tokens[static_cast<std::size_t>(query)].text;
-    return rollout_svg(decode_image(seen.image.png, "image"), over, fmt::format("{}, from {}", caption, who), options.theme);
+    Rollout over{.rows = side.rows, .columns = side.columns, .values = {row.begin() + side.first, row.end()}};
+    const std::string who = side.tokens[static_cast<std::size_t>(query)].text;
+    return rollout_svg(decode_image(seen.image, "image"), over, fmt::format("{}, from {}", caption, who), options.theme);
   }
   // A row of the history is in one patch or in several: their weights are shared out among their rows.
   const SeenSeries& s = seen.series;
@@ -63,7 +64,7 @@ std::string looks_svg(const Explanation& seen, std::vector<float> map, const Pic
   return series_svg(
       {.panels =
            {{.title = s.channels[static_cast<std::size_t>(s.channel)], .history = s.history, .forecast = s.forecast, .shades = shades}},
-       .title = fmt::format("{}, from rows {}", caption, seen.side("patches").tokens[static_cast<std::size_t>(query)].text)},
+       .title = fmt::format("{}, from rows {}", caption, side.tokens[static_cast<std::size_t>(query)].text)},
       options.theme);
 }
 
@@ -142,13 +143,18 @@ std::string report_html(const Explanation& seen, const PictureOptions& options) 
             "token itself.",
             picture_of(seen, View::rollout, options));
   if (!seen.predictions.empty()) section("What comes out", "The most probable answers.", picture_of(seen, View::next, options));
-  section("Step by step", "One head of the first layer in numbers: scores, scaling, softmax, weighted sum.",
-          picture_of(seen, View::example, options));
+  if (!seen.stacks.empty())
+    section("Step by step", "One head of the first layer in numbers: scores, scaling, softmax, weighted sum.",
+            picture_of(seen, View::example, options));
   if (options.positions)
     section("Positions", "How places are told apart.",
             positions_svg(*options.positions, options.theme) + waves_svg(*options.positions, {}, options.theme));
 
-  const StackConfig& c = seen.stacks.front().config;
+  std::string sizes;
+  if (!seen.stacks.empty()) {
+    const StackConfig& c = seen.stacks.front().config;
+    sizes = fmt::format(" · {} layers · {} heads · d_model {}", c.layers, c.heads, c.d_model);
+  }
   const std::string title = options.title.empty() ? seen.architecture : options.title;
   // A page follows the reader's system, or is fixed as its pictures are.
   const std::string light = "--paper:#f6f7f9;--card:#fff;--ink:#1a1a1a;--soft:#5c5c5c;--line:#dfe3e8;--chip:#e6eefb",
@@ -167,8 +173,8 @@ std::string report_html(const Explanation& seen, const PictureOptions& options) 
       ".pictures{{display:flex;flex-wrap:wrap;gap:.75rem;overflow-x:auto}}.pictures svg{{max-width:none}}\n"
       ".token{{background:var(--chip);border-radius:5px;padding:.1rem .5rem}}.special{{opacity:.6}}.said{{margin:.1rem 0;width:100%}}"
       ".said span{{color:var(--soft);font-size:.85em}}\n</style>\n</head>\n<body>\n<main>\n"
-      "<header><h1>{0}</h1><p>{2} · {3} layers · {4} heads · d_model {5}</p></header>\n{6}</main>\n</body>\n</html>\n",
-      escaped_html(title), colours, escaped_html(seen.architecture), c.layers, c.heads, c.d_model, body);
+      "<header><h1>{0}</h1><p>{2}{3}</p></header>\n{4}</main>\n</body>\n</html>\n",
+      escaped_html(title), colours, escaped_html(seen.architecture), sizes, body);
 }
 
 }  // namespace transformer

@@ -13,6 +13,8 @@ namespace {
 
 class SwinModel final : public Model {
  public:
+  const Swin& network() const { return swin_; }
+
   SwinModel(const SwinConfig& config, ProblemType problem) : swin_(config), problem_(problem), prefix_(config.labels > 0 ? "swin." : "") {}
 
   Purpose purpose() const override { return swin_.classifier ? Purpose::image_labels : Purpose::image_vectors; }
@@ -128,6 +130,11 @@ std::unique_ptr<Model> make_swin(Settings& s) {
 }
 
 }  // namespace
+
+const Swin* swin_of(const Model& model) {
+  const auto* swin = dynamic_cast<const SwinModel*>(&model);
+  return swin != nullptr ? &swin->network() : nullptr;
+}
 
 const Family families::swin{.model_type = "swin",
                             .make = make_swin,

@@ -16,8 +16,9 @@ class ExplainVerb : public Training {
     std::string text;
     for (int i = 0; i < 60; ++i) text += fmt::format("나는 {}번 학교에 간다.\n", i % 7);
     write("text.txt", text);
-    const CommandResult r = run("train lm --text text.txt --d-model 32 --num-heads 2 --num-layers 2 --context 16 --batch-size 8 --max-update 2 "
-                                "--warmup-updates 1 --threads 2 --save-dir model");
+    const CommandResult r = run(
+        "train lm --text text.txt --d-model 32 --num-heads 2 --num-layers 2 --context 16 --batch-size 8 --max-update 2 "
+        "--warmup-updates 1 --threads 2 --save-dir model");
     ASSERT_EQ(r.code, 0) << r.err;
   }
 };

@@ -133,12 +133,49 @@ TEST(Explain, AnImagesAttentionIsThatOfRun) {
   const Tensor pixels = ImageProcessor::load(vit)(ctx, {image});
   expect_run(seen, explainer.model().run(ctx, {{"pixel_values", pixels}}, {.attentions = true}), "self", "attentions");
   expect_example(seen, "self", "stack");
-  EXPECT_EQ(seen.image.rows, size / patch);
-  EXPECT_EQ(std::ssize(seen.sides.front().tokens), 1 + seen.image.rows * seen.image.columns);
+  EXPECT_EQ(seen.sides.front().rows, size / patch);
+  EXPECT_EQ(std::ssize(seen.sides.front().tokens), 1 + seen.sides.front().rows * seen.sides.front().columns);
   EXPECT_GT(seen.predictions.front().choices.front().probability, 0.0);
   const nlohmann::json answer = explainer.answer(ctx, {{"image", to_base64(encode_png(image))}, {"rollout", true}});
-  EXPECT_EQ(answer.at("image").at("rows"), seen.image.rows);
+  EXPECT_EQ(answer.at("image").at("rows"), seen.sides.front().rows);
   EXPECT_EQ(answer.at("rollout").at("values").size(), answer.at("map").at("values").size());
+}
+
+// Swin's weights are those of run, put where their tokens stand; rows still sum to 1.
+TEST(Explain, WindowsAreAMapOfAllPatches) {
+  Context ctx;
+  const TemporaryFolder folder;
+  const GoldenCase c(golden_root() / "swin");
+  const auto size = c.config.at("image_size").get<std::int64_t>();
+  const std::filesystem::path swin = case_with(
+      folder, "swin", "preprocessor_config.json",
+      nlohmann::json{{"image_processor_type", "ViTImageProcessor"}, {"size", {{"height", size}, {"width", size}}}}.dump());
+  const Explainer explainer = Explainer::load(ctx, swin);
+  const Image image = some_image(size);
+  const Explanation seen = explainer.image(ctx, image);
+  const NoGradients no_gradients(ctx);
+  const NamedTensors run = explainer.model().run(ctx, {{"pixel_values", ImageProcessor::load(swin)(ctx, {image})}}, {.attentions = true});
+  ASSERT_EQ(seen.attentions.size(), c.config.at("depths").size());
+  for (std::size_t stage = 0; stage < seen.attentions.size(); ++stage) {
+    const SeenAttention& a = seen.attentions[stage];
+    const std::int64_t n = std::ssize(seen.side(a.rows).tokens);
+    EXPECT_EQ(n, seen.side(a.rows).rows * seen.side(a.rows).columns);
+    std::vector<float> weights = run.at(fmt::format("attentions.{}", stage)).to_host().to_vector<float>(), shown;
+    for (std::int64_t head = 0; head < a.heads(); ++head) {
+      const std::vector<float> map = seen.map({.attention = a.name, .head = head});
+      for (std::int64_t row = 0; row < n; ++row) {
+        double sum = 0.0;
+        for (std::int64_t column = 0; column < n; ++column) sum += static_cast<double>(map[static_cast<std::size_t>(row * n + column)]);
+        EXPECT_NEAR(sum, 1.0, 1e-4) << a.name;
+      }
+      for (const float v : map)
+        if (v != 0.0F) shown.push_back(v);
+    }
+    std::erase(weights, 0.0F);
+    std::sort(weights.begin(), weights.end()), std::sort(shown.begin(), shown.end());
+    EXPECT_EQ(shown, weights) << a.name;
+  }
+  EXPECT_EQ(explainer.answer(ctx, {{"image", to_base64(encode_png(image))}, {"attention", "stage2"}}).at("map").at("attention"), "stage2");
 }
 
 TEST(Explain, ASeriesAttentionIsThatOfRun) {

@@ -39,7 +39,8 @@ TEST(Report, EveryPictureIsADocument) {
   for (const Theme theme : {Theme::automatic, Theme::light, Theme::dark})
     for (const View view : {View::attention, View::matrix, View::rollout, View::next, View::example})
       for (const Explanation* seen : {&text, &pair}) {
-        const PictureOptions options{.map = {.attention = view == View::rollout ? seen->attentions.front().name : "", .head = -1}, .theme = theme};
+        const PictureOptions options{.map = {.attention = view == View::rollout ? seen->attentions.front().name : "", .head = -1},
+                                     .theme = theme};
         const std::string svg = picture_of(*seen, view, options);
         EXPECT_EQ(fault_of(svg), "");
         EXPECT_EQ(svg.find("<script"), std::string::npos);
@@ -83,7 +84,8 @@ TEST(Report, TheHtmlFileNeedsNoOther) {
 // Hangul takes two columns: a label ends in front of the picture, and begins behind the edge of the paper.
 TEST(Report, KoreanLabelsStayBesideThePicture) {
   const std::string label = "고양이가쥐를잡았다";
-  const std::string svg = attention_svg({.rows = {label, "쥐"}, .columns = {label, "쥐"}, .values = {1, 0, 0, 1}, .row_title = "글 ↓", .column_title = "글 →"});
+  const std::string svg = attention_svg(
+      {.rows = {label, "쥐"}, .columns = {label, "쥐"}, .values = {1, 0, 0, 1}, .row_title = "글 ↓", .column_title = "글 →"});
   const double grid = attribute(svg, "grid", "x"), top = attribute(svg, "grid", "y");
   static const std::regex text(R"re(<text x="([0-9.]+)" y="([0-9.]+)" class="ink" text-anchor="(\w+)"[^>]*>([^<]*)<)re");
   int labels = 0;
@@ -105,12 +107,14 @@ TEST(Report, PositionsAreTheFormula) {
   const PositionTable table = sinusoidal_positions(ctx, 100, 128);
   EXPECT_EQ(table.rows, 100);
   const PositionTable small = sinusoidal_positions(ctx, 2, 4);
-  for (const auto& [column, want] : {std::pair{0, 0.8415}, {1, 0.5403}, {2, 0.0100}, {3, 0.99995}}) EXPECT_NEAR(small.at(1, column), want, 5e-5);
+  for (const auto& [column, want] : {std::pair{0, 0.8415}, {1, 0.5403}, {2, 0.0100}, {3, 0.99995}})
+    EXPECT_NEAR(small.at(1, column), want, 5e-5);
   for (const std::string& svg : {positions_svg(table), waves_svg(table, {0, 10, 50, 100}), waves_svg(table)}) EXPECT_EQ(fault_of(svg), "");
   EXPECT_EQ(count(waves_svg(table, {0, 10, 50, 100, 500}), "<polyline"), 4U) << "there is no dimension 500";
   EXPECT_THROW(waves_svg(table, {200}), Error);
   // Of every kind of model: what is added, turned by, or added to the scores.
-  for (const auto& [family, kind] : {std::pair{"gpt2", "learned"}, {"llama", "rotary"}, {"t5", "relative"}, {"marian", "sinusoidal"}, {"vit", "learned"}}) {
+  for (const auto& [family, kind] :
+       {std::pair{"gpt2", "learned"}, {"llama", "rotary"}, {"t5", "relative"}, {"marian", "sinusoidal"}, {"vit", "learned"}}) {
     const PositionTable own = positions_of(ctx, *load_model(ctx, golden_root() / family), 8);
     EXPECT_EQ(own.kind, kind) << family;
     EXPECT_EQ(fault_of(positions_svg(own)), "") << family;
@@ -122,7 +126,8 @@ TEST(Report, PositionsAreTheFormula) {
 TEST(Report, BarsAreShares) {
   const std::string svg = bars_svg({.labels = {"학교에", "<b>"}, .values = {0.5, 0.25}, .caption = "나는"});
   EXPECT_EQ(fault_of(svg), "");
-  for (const char* part : {"50.00 %", "25.00 %", "&lt;b&gt;", "width=\"420.0\"", "width=\"210.0\""}) EXPECT_NE(svg.find(part), std::string::npos) << part;
+  for (const char* part : {"50.00 %", "25.00 %", "&lt;b&gt;", "width=\"420.0\"", "width=\"210.0\""})
+    EXPECT_NE(svg.find(part), std::string::npos) << part;
   EXPECT_THROW(bars_svg({.labels = {"a"}, .values = {2.0}}), Error);
   EXPECT_THROW(bars_svg({}), Error);
 }
@@ -151,9 +156,10 @@ TEST(Report, PngIsThePicture) {
 }
 
 TEST(Report, TheWorkedExampleOfTheTexts) {
-  // SPEC: QKᵀ = [1 1 2; 1 1 0; 2 0 1], scaled by 1/2.
+  // QKᵀ = [1 1 2; 1 1 0; 2 0 1], scaled by 1/2.
   Context ctx;
-  const std::vector<float> q = {1, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 0}, k = {1, 1, 0, 0, 0, 0, 1, 1, 1, 0, 1, 0}, v = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  const std::vector<float> q = {1, 0, 1, 0, 0, 1, 0, 1, 1, 1, 0, 0}, k = {1, 1, 0, 0, 0, 0, 1, 1, 1, 0, 1, 0},
+                           v = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   std::vector<float> qkv;
   for (int row = 0; row < 3; ++row)
     for (const auto* part : {&q, &k, &v}) qkv.insert(qkv.end(), part->begin() + 4 * row, part->begin() + 4 * row + 4);

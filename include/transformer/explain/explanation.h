@@ -26,8 +26,10 @@ struct SeenToken {
 
 // Tokens that stand on one side of an attention map.
 struct SeenSide {
-  std::string name = {};  // text, or source, target (what the decoder reads) and written (what it then says), or patches
+  std::string name = {};  // text, or source, target (what the decoder reads) and written (what it then says), or patches; of Swin stage1 …
   std::vector<SeenToken> tokens = {};
+  std::int64_t rows = 0, columns = 0;  // of the grid that patches of an image are; 0: they are none
+  std::int64_t first = 0;              // tokens in front of those of the grid
 };
 
 // One stack, with what was seen in it. Tensors are float32 in the host's memory.
@@ -70,12 +72,6 @@ struct SeenAlternative {
   double score = 0.0;  // Σ log p / length ^ penalty
 };
 
-struct SeenImage {
-  std::string png = {};                // what the model saw
-  std::int64_t rows = 0, columns = 0;  // of patches
-  std::int64_t first = 0;              // tokens in front of those of the patches
-};
-
 struct SeenSeries {
   std::vector<std::string> channels = {};
   std::int64_t channel = 0;                                         // the one that attention is shown of
@@ -96,12 +92,12 @@ struct Explanation {
   std::string purpose = {};       // next_words, masked_words, text_labels …: the name of its Purpose (models/model.h)
   std::int64_t vocabulary = 0;    // 0: none
   std::vector<SeenSide> sides = {};
-  std::vector<SeenStack> stacks = {};
+  std::vector<SeenStack> stacks = {};  // none of Swin, whose layers are in stages
   std::vector<SeenAttention> attentions = {};
   std::vector<SeenPrediction> predictions = {};
   std::vector<SeenAlternative> alternatives = {};
-  std::string text = {};  // a translation: what was written
-  SeenImage image = {};
+  std::string text = {};   // a translation: what was written
+  std::string image = {};  // what a model of images saw: a PNG file
   SeenSeries series = {};
 
   // Error says what there is.

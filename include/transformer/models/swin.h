@@ -101,4 +101,7 @@ struct Swin {
   }
 };
 
+// The network of a Swin model; null for others.
+const Swin* swin_of(const Model& model);
+
 }  // namespace transformer
