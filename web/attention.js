@@ -6,6 +6,7 @@ import { card, element, say, segments, select } from "./dom.js";
 import { matrixView } from "./matrix.js";
 import { has, t } from "./strings.js";
 
+export const throughLayers = -2;  // instead of a head: roll-out
 // Stages of a model are numbered, all others have names.
 const nameOf = (kind, name) => (has(`${kind}_${name}`) ? t(`${kind}_${name}`) : t("stage", { n: name.replace("stage", "") }));
 const share = (value) => (value >= 0.01 ? value.toFixed(3) : value.toPrecision(2));
@@ -61,10 +62,11 @@ export function attentionCard(seen, maps, onrow) {
   async function change(next) {
     const before = { ...choice };
     Object.assign(choice, next);
+    if (about(choice.attention).rows !== about(choice.attention).columns && choice.head === throughLayers) choice.head = -1;
     if ("attention" in next) choice.layer = Math.min(choice.layer, about(choice.attention).layers - 1);
     try {
       const answer = await maps({ ...choice });
-      map = answer.map;
+      map = choice.head === throughLayers ? { ...answer.map, ...answer.rollout, head: throughLayers } : answer.map;
       heads = answer.heads ?? heads;
       rollout = answer.rollout ?? rollout;
       controls();
@@ -82,12 +84,12 @@ export function attentionCard(seen, maps, onrow) {
   const bar = element("div", { class: "row" });
   function controls() {
     const focused = document.activeElement?.id;
-    const { layers, heads: count } = about(choice.attention);
+    const { layers, heads: count, rows, columns } = about(choice.attention);
     bar.replaceChildren(
       ...(seen.attentions.length > 1
         ? [select(t("which"), seen.attentions.map((a) => [a.name, nameOf("attention", a.name)]), choice.attention, (v) => change({ attention: v }), "which")] : []),
       select(t("layer"), numbers(layers), choice.layer, (v) => change({ layer: Number(v) }), "layer"),
-      select(t("head"), [[-1, t("headMean")], ...numbers(count)], choice.head, (v) => change({ head: Number(v) }), "head"),
+      select(t("head"), [[-1, t("headMean")], ...numbers(count), ...(rows === columns && !seen.image ? [[throughLayers, t("rollout")]] : [])], choice.head, (v) => change({ head: Number(v) }), "head"),
       segments(t("viewAs"), [["matrix", t("matrix")], ["arcs", t("arcs")]], preferred, (v) => { preferred = v; stageView(); }));
     if (focused && focused !== "text") document.getElementById(focused)?.focus();
   }

@@ -1,6 +1,6 @@
 // The explorer: what a person gives a model, and a card for everything that the model makes of it.
 import * as api from "./api.js";
-import { attentionCard } from "./attention.js";
+import { attentionCard, throughLayers } from "./attention.js";
 import { card, element, say } from "./dom.js";
 import { exampleCard } from "./example.js";
 import { embeddingCard, feedForwardCard, tokensCard, translationsCard } from "./cards.js";
@@ -44,13 +44,14 @@ export function show(place, model) {
   const ask = (body) => {
     running?.abort();
     running = new AbortController();
-    return api.explain({ model: model.id, ...choice, ...body }, running.signal);
+    const asked = choice.head === throughLayers ? { ...choice, head: -1, rollout: true } : choice;
+    return api.explain({ model: model.id, ...asked, ...body }, running.signal);
   };
 
   async function look(given, { stepping = false } = {}) {
     if (!stepping) say(t("working"));
     try {
-      const answer = await ask({ ...given, thumbnails: 24, rollout: kind === "image" || kind === "series" });
+      const answer = await ask({ ...given, thumbnails: 24, rollout: kind === "image" });
       old = stepping && seen ? seen.sides[0].tokens.length : 0;
       answer.given = given;
       if (given.ids && seen?.translation) answer.translation = seen.translation;
@@ -67,7 +68,7 @@ export function show(place, model) {
   // Another attention, layer or head of the same look.
   async function maps(next) {
     choice = next;
-    return ask({ ...again(), thumbnails: 24, map_only: true, rollout: kind === "image" || kind === "series" });
+    return ask({ ...again(), thumbnails: 24, map_only: true, rollout: kind === "image" || next.head === throughLayers });
   }
 
   function draw() {

@@ -219,6 +219,10 @@ class Page(unittest.TestCase):
         self.until(lambda: not self.all('.thumb[aria-pressed="true"]'), "the mean of all heads")
         self.hover(0.5, 0.5)
         self.assertNotEqual(self.text("#pointed"), first)
+        Select(self.find("#head")).select_by_value("-2")  # roll-out
+        self.until(lambda: self.find("#head").get_attribute("value") == "-2", "roll-out")
+        self.hover(0.5, 0.2)
+        self.assertIn("→", self.text("#pointed"))
         self.click(self.all(".thumb")[1])
         self.until(lambda: self.find("#head").get_attribute("value") == "1", "the head of the thumbnail")
         # With the keyboard alone: a token, a cell, then the lines of a token.
