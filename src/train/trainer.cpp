@@ -42,10 +42,10 @@ void Trainer::State::update(std::vector<Batch>& batches) {
   for (const Batch& b : batches) done->targets += static_cast<double>(b.targets), done->tokens += b.tokens;
   adam.begin(ctx, done->lr);
   for (const Batch& b : batches) {
-    const auto share = static_cast<float>(static_cast<double>(b.targets) / done->targets);
+    const double share = static_cast<double>(b.targets) / done->targets;
     const Tensor loss = task.loss(ctx, b);
-    adam.add_loss(ctx, loss, static_cast<double>(b.targets));
-    backward(ctx, loss, batches.size() == 1 ? Tensor() : Tensor::full(ctx, loss.shape(), share));
+    adam.add_loss(ctx, loss, share);
+    backward(ctx, loss, batches.size() == 1 ? Tensor() : Tensor::full(ctx, loss.shape(), static_cast<float>(share)));
   }
   adam.update(ctx, config.clip_norm);
   adam.zero_gradients();
@@ -67,7 +67,7 @@ void Trainer::State::settle(int ahead) {
 }
 
 void Trainer::State::ended(const Launched& u) {
-  const double loss = u.result.loss / u.targets, norm = u.result.norm;
+  const double loss = u.result.loss, norm = u.result.norm;
   const bool skipped = u.result.finite == 0;
   tokens += static_cast<double>(u.tokens);
   if (on_step)
@@ -84,7 +84,7 @@ void Trainer::State::ended(const Launched& u) {
   } else {
     bad_updates = 0;
     gradient_norm = norm;
-    loss_sum += u.result.loss;
+    loss_sum += loss * u.targets;
     targets += u.targets;
   }
   report(u);
