@@ -131,6 +131,19 @@ class GuardedKernels final : public ForwardingKernels {
   std::string description() const override { return "the CPU behind memory that the host cannot touch, for tests"; }
   int steps_ahead() const override { return 3; }
 
+  // Coarse kernels are one launch here, however the CPU composes them.
+  void linear(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, Tensor& y, Tensor& kept) override {
+    call("linear", &Kernels::linear, ctx, x, weight, args, y, kept);
+  }
+  void linear_backward(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, const Tensor& kept, const Tensor& dy,
+                       LinearGradients& out) override {
+    call("linear_backward", &Kernels::linear_backward, ctx, x, weight, args, kept, dy, out);
+  }
+  void add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                         NormGradients& out, Tensor& dsub) override {
+    call("add_norm_backward", &Kernels::add_norm_backward, ctx, sum, args, mean, rstd, dy, out, dsub);
+  }
+
   double sum_of_squares(Context& ctx, std::span<const Tensor> tensors) override {
     ++waits;
     return ForwardingKernels::sum_of_squares(ctx, tensors);
