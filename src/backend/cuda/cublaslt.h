@@ -14,12 +14,12 @@
 
 namespace transformer {
 
-// c = alpha · op(a) · op(b), or c += that; row-major, strides in elements.
+// c = alpha · op(a) · op(b) (+ bias), or c += that; row-major, strides in elements.
 struct Product {
   std::int64_t m = 0, n = 0, k = 0, batch = 1;
   std::int64_t a_row = 0, b_row = 0, c_row = 0;        // from one row in memory to the next
   std::int64_t a_batch = 0, b_batch = 0, c_batch = 0;  // from one matrix to the next
-  bool transpose_a = false, transpose_b = false, accumulate = false;
+  bool transpose_a = false, transpose_b = false, accumulate = false, bias = false;
   DType in = DType::float32, out = DType::float32;
   int alignment = 256;  // of all pointers, in bytes
   friend bool operator==(const Product&, const Product&) = default;
@@ -32,7 +32,8 @@ class CublasLt {
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
-  void run(Context& ctx, Product product, float alpha, const void* a, const void* b, void* c);
+  // bias: [n] of c's type, where the product has one.
+  void run(Context& ctx, Product product, float alpha, const void* a, const void* b, void* c, const void* bias);
 
  private:
   struct Functions;

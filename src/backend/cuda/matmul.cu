@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "backend/cuda/activations.cuh"
 #include "backend/cuda/cublaslt.h"
-#include "backend/cuda/over_rows.cuh"
+#include "backend/cuda/few_rows.cuh"
 
 namespace transformer {
 namespace {
@@ -25,23 +24,24 @@ cudaDataType_t type_of(DType t) {
   }
 }
 
-// y = activation(y + bias)
-template <class T, class B, class F>
-struct BiasActivation {
-  Rows<T> y;
-  const B* bias;  // may be null
-  template <int N>
-  __device__ void apply(std::int64_t row, std::int64_t column) const {
-    float v[N];
-    load(y.at(row, column), v);
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      float slope;
-      v[i] = F::apply(v[i] + (bias != nullptr ? to_float(bias[column + i]) : 0.0F), slope);
-    }
-    store(v, y.at(row, column));
-  }
-};
+void few_rows(Context& ctx, const Tensor& a, const Tensor& w, const Tensor& bias, Tensor& c) {
+  const std::int64_t m = a.rows(), n = w.rows(), k = a.cols();
+  constexpr unsigned warps = 4;
+  const dim3 grid(static_cast<unsigned>(blocks_of(n, warps))), block(32, warps);
+  visit_device_float("matmul", c.dtype(), [&]<class T>() {
+    const auto with = [&]<class B>() {
+      const auto run = [&](auto most) {
+        launch(ctx, "few_rows", multiply_few_rows<decltype(most)::value, T, B>, grid, block, 0, rows_of<T>(a), rows_of<T>(w),
+               values_of<B>(bias), mutable_rows_of<T>(c), static_cast<int>(m), n, k);
+      };
+      if (m == 1) run(std::integral_constant<int, 1>{});
+      else if (m <= 4) run(std::integral_constant<int, 4>{});
+      else run(std::integral_constant<int, 8>{});
+    };
+    if (!bias.defined() || bias.dtype() == DType::float32) with.template operator()<float>();
+    else with.template operator()<T>();
+  });
+}
 
 }  // namespace
 
@@ -95,6 +95,8 @@ struct CublasLt::Plan {
     const cublasOperation_t turned = CUBLAS_OP_T;
     if (p.transpose_b) check_product(f.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSA, &turned, sizeof turned), p);
     if (p.transpose_a) check_product(f.desc_set(desc, CUBLASLT_MATMUL_DESC_TRANSB, &turned, sizeof turned), p);
+    const cublasLtEpilogue_t with_bias = CUBLASLT_EPILOGUE_BIAS;
+    if (p.bias) check_product(f.desc_set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &with_bias, sizeof with_bias), p);
     a = layout(p, in, p.transpose_a ? p.m : p.k, p.transpose_a ? p.k : p.m, p.a_row, p.a_batch);
     b = layout(p, in, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k, p.b_row, p.b_batch);
     c = layout(p, out, p.n, p.m, p.c_row, p.c_batch);
@@ -151,7 +153,7 @@ CublasLt::~CublasLt() {
 std::size_t CublasLt::Hash::operator()(const Product& p) const {
   transformer::Hash hash;
   for (const std::int64_t v : {p.m, p.n, p.k, p.batch, p.a_row, p.b_row, p.c_row, p.a_batch, p.b_batch, p.c_batch}) hash.word(static_cast<std::uint64_t>(v));
-  for (const int v : {int{p.transpose_a}, int{p.transpose_b}, int{p.accumulate}, static_cast<int>(p.in), static_cast<int>(p.out), p.alignment})
+  for (const int v : {int{p.transpose_a}, int{p.transpose_b}, int{p.accumulate}, int{p.bias}, static_cast<int>(p.in), static_cast<int>(p.out), p.alignment})
     hash.word(static_cast<std::uint64_t>(v));
   return hash.finish();
 }
@@ -170,7 +172,8 @@ std::shared_ptr<CublasLt::Plan> CublasLt::plan_of(const Product& product) {
   return plan;
 }
 
-void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const void* b, void* c) {
+void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const void* b, void* c, const void* bias) {
+  p.bias = bias != nullptr;
   const auto address = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c) | 256U;
   p.alignment = static_cast<int>(address & (~address + 1));
   const std::shared_ptr<Plan> plan = plan_of(p);
@@ -179,6 +182,7 @@ void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const vo
   device.use();
   // A product may be several kernels that hand parts over through the workspace: another thread's must not come between.
   const std::lock_guard lock(mutex_);
+  if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), p);
   device.launching();
   check_product(functions_->matmul(handle_, plan->desc, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c, &plan->algorithm,
                                    workspace_, workspace_bytes, device.stream()),
@@ -209,16 +213,22 @@ void CudaKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor&
     if (!p.accumulate) fill(ctx, 0.0F, c);
     return;
   }
-  products_->run(ctx, p, args.alpha, a.raw(), b.raw(), c.mutable_raw());
-  if (!args.bias.defined() && args.activation == Activation::none) return;
-  visit_device_float("matmul", c.dtype(), [&]<class T>() {
-    visit_activation(args.activation, [&]<class F>() {
-      const Extent extent{c.rows(), c.cols(), is_wide(c)};
-      if (args.bias.defined() && args.bias.dtype() == DType::float32)
-        over_rows(ctx, "bias", extent, BiasActivation<T, float, F>{mutable_rows_of<T>(c), values_of<float>(args.bias)});
-      else over_rows(ctx, "bias", extent, BiasActivation<T, T, F>{mutable_rows_of<T>(c), values_of<T>(args.bias)});
-    });
-  });
+  check_place(a), check_place(b), check_place(c);
+  const bool few = !batched && !p.transpose_a && p.transpose_b && !p.accumulate && args.alpha == 1.0F && p.in == p.out &&
+      p.m <= most_few_rows && p.k % 8 == 0 && is_wide(a) && is_wide(b);
+  if (few) {
+    few_rows(ctx, a.view({p.m, p.k}), b, args.bias, c);
+    if (args.activation != Activation::none) unary(ctx, unary_of(args.activation), c, c);
+    return;
+  }
+  // The bias in the type that cuBLASLt wants: it is a row long.
+  Tensor bias = args.bias;
+  if (bias.defined() && bias.dtype() != c.dtype()) {
+    bias = Tensor::empty(ctx, args.bias.shape(), c.dtype());
+    copy(ctx, args.bias, bias);
+  }
+  products_->run(ctx, p, args.alpha, a.raw(), b.raw(), c.mutable_raw(), bias.raw());
+  if (args.activation != Activation::none) unary(ctx, unary_of(args.activation), c, c);
 }
 
 }  // namespace transformer
