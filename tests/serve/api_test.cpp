@@ -99,7 +99,7 @@ TEST(ServeApi, ChatHasRolesAndDeltas) {
   EXPECT_EQ(json::parse(events.front())["choices"][0]["delta"]["role"], "assistant");
   std::string text;
   for (std::size_t i = 0; i + 1 < events.size(); ++i) text += json::parse(events[i])["choices"][0]["delta"].value("content", "");
-  EXPECT_EQ(text, whole.body["choices"][0]["message"]["content"]);
+  EXPECT_EQ(text, whole.body["choices"][0]["message"]["content"].get<std::string>());
   request = {{"model", "mt"}, {"messages", {{{"role", "user"}, {"content", "hi"}}}}};
   EXPECT_EQ(served().post("/v1/chat/completions", request).status, 400);
 }
