@@ -6,7 +6,7 @@
 
 namespace transformer::mma {
 
-// Which keys a row of scores keeps, of whole groups of 64: for query r and group g two words, the first for the keys with
+// KeptKeys: which keys a row of scores keeps, of whole groups of 64: for query r and group g two words, the first for the keys with
 // key % 8 < 4. Bit 4·(key / 16 % 4) + key % 4, in the upper half for key % 16 ≥ 8.
 __device__ inline void draw_kept(const AttentionProblem& p, const HeadPlace& at, int first_query, int queries, int first_group, int groups,
                                  uint32_t* kept) {

@@ -2,7 +2,8 @@
 // over the keys, which also leaves p.stats, then those of the keys and values by blocks of 64 keys, walking over the queries. The scores
 // are computed in both; what a warpgroup sums it sums alone, in one order. See attention_general_backward.cu for the formulas.
 
-#include "backend/cuda/attention_backward.cuh"
+#include <algorithm>
+
 #include "backend/cuda/attention_products.cuh"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/types.cuh"
@@ -16,9 +17,11 @@ constexpr int kLongThreads = 128;  // a warpgroup
 template <int D>
 constexpr int kLongBlocks = D <= 64 ? 3 : 2;  // on a multiprocessor
 
-// Grid: key blocks × key-value heads × sequences. Scores stand with the keys as rows.
+// Grid: key blocks × key-value heads × sequences. Scores stand with the keys as rows. kept_keys [rows of scores, groups]: null without
+// dropout.
 template <int D, bool kBiased>
-__global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backward_keys(AttentionProblem p, int blocks) {
+__global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>)
+    attention_backward_keys(AttentionProblem p, int blocks, const uint2* kept_keys) {
   extern __shared__ __align__(1024) unsigned char bytes[];
   const int place = static_cast<int>(blockIdx.x) / blocks, first_key = static_cast<int>(blockIdx.x) % blocks * 64;
   const int sequence = place / p.kv_heads, kv_head = place % p.kv_heads, shared_by = p.heads / p.kv_heads;
@@ -30,7 +33,6 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
   const auto q_tile_of = [&](int stage) { return k_tile + static_cast<uint32_t>((2 + 2 * stage) * kTileBytes<D>); };
   const auto stats_of = [&](int stage) { return reinterpret_cast<float2*>(bytes + 6 * kTileBytes<D>) + stage * 64; };
   const auto kept_of = [&](int stage) { return reinterpret_cast<uint32_t*>(bytes + 6 * kTileBytes<D> + 2 * 64 * 8) + stage * 64 * 2; };
-  const bool dropout = p.dropout.threshold > 0;
 
   // A step is a head that shares the keys and 64 queries of which some see some of the keys.
   const KeyRange seen_by = at.seen_by(p, first_key, last_key);
@@ -45,11 +47,12 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
     if (threadIdx.x < 64) {
       const int r = static_cast<int>(threadIdx.x);
       const bool there = query + r < at.queries;
-      copy_async_8(shared_address(stats_of(stage) + r),
-                   p.stats + static_cast<std::int64_t>(at.head) * p.queries.total + at.q_begin + (there ? query + r : 0), there);
+      const int i = there ? query + r : 0;
+      copy_async_8(shared_address(stats_of(stage) + r), p.stats + static_cast<std::int64_t>(at.head) * p.queries.total + at.q_begin + i,
+                   there);
+      if (kept_keys) copy_async_8(shared_address(kept_of(stage) + 2 * r), kept_keys + at.random_group(p, i) + first_key / 64, there);
     }
     commit_copies();
-    if (dropout) draw_kept(p, at, query, 64, first_key / 64, 1, kept_of(stage));
   };
 
   float dk[D / 8][4], dv[D / 8][4];
@@ -61,37 +64,33 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
   const int key = first_key + row, shift = 4 * warp_id() + lane / 4 % 4;  // the warp's first key, and where this lane's bits are
   const float to_log2 = p.scale * kLog2e, keep = p.dropout.keep;
 
+  // The queries that see this lane's two keys.
+  const int key0 = key + lane / 4, key1 = key0 + 8;
+  const KeyRange seen0 = key0 < at.keys ? at.seen_by(p, key0, key0) : KeyRange{0, 0};
+  const KeyRange seen1 = key1 < at.keys ? at.seen_by(p, key1, key1) : KeyRange{0, 0};
   // Scores of 64 queries: with what is added to them, and -inf where one does not see a key.
   const auto adjust = [&](int query, float(&s)[8][4]) {
 #pragma unroll
     for (int n = 0; n < 8; ++n)
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const int i = query + 8 * n + lane % 4 * 2 + e % 2, j = key + lane / 4 + e / 2 * 8;
-        const KeyRange seen = at.visible(p, i);
-        const bool sees = i < at.queries && j >= seen.begin && j < seen.end;
-        if constexpr (kBiased) s[n][e] = sees ? s[n][e] * to_log2 + at.added(p, i, j) * kLog2e : -INFINITY;
+        const int i = query + 8 * n + lane % 4 * 2 + e % 2;
+        const KeyRange seen = e < 2 ? seen0 : seen1;
+        const bool sees = i >= seen.begin && i < seen.end;
+        if constexpr (kBiased) s[n][e] = sees ? s[n][e] * to_log2 + at.added(p, i, e < 2 ? key0 : key1) * kLog2e : -INFINITY;
         else if (!sees) s[n][e] = -INFINITY;
       }
   };
-  // s = scores, dp = dP → s = P∘F but for a factor, dp = dS.
-  const auto gradients = [&](const float2* stats, const uint32_t* kept, float(&s)[8][4], float(&dp)[8][4]) {
-    const float factor = kBiased ? 1.0F : to_log2;
+  // Puts zeros where a key is dropped.
+  const auto drop = [&](const uint32_t* kept, float(&x)[8][4]) {
 #pragma unroll
-    for (int n = 0; n < 8; ++n) {
-      const int column = 8 * n + lane % 4 * 2;  // this lane's two queries
-      const float4 of_queries = *reinterpret_cast<const float4*>(stats + column);
-      uint32_t bits[2];
-      if (dropout) bits[0] = kept[column * 2 + lane / 16] >> shift, bits[1] = kept[column * 2 + 2 + lane / 16] >> shift;
+    for (int n = 0; n < 8; ++n)
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        s[n][e] = exp2_of(s[n][e] * factor - (e % 2 == 0 ? of_queries.x : of_queries.z));
-        const bool dropped = dropout && (bits[e % 2] >> (e / 2 * 16) & 1U) == 0;
-        if (dropped) dp[n][e] = 0.0F;
-        dp[n][e] = s[n][e] * (dp[n][e] * keep - (e % 2 == 0 ? of_queries.y : of_queries.w));
-        if (dropped) s[n][e] = 0.0F;
+      for (int e = 0; e < 2; ++e) {
+        const uint32_t bits = kept[(8 * n + lane % 4 * 2 + e) * 2 + lane / 16] >> shift;
+        if ((bits & 1U) == 0) x[n][e] = 0.0F;
+        if ((bits >> 16 & 1U) == 0) x[n][e + 2] = 0.0F;
       }
-    }
   };
 
   for (int step = 0; step < steps; ++step) {
@@ -110,7 +109,19 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>) attention_backwa
     pin(s), pin(dp);
     const KeyRange low = at.visible(p, query), high = at.visible(p, min(query + 63, at.queries - 1));
     if (kBiased || first_key < high.begin || first_key + 64 > low.end || query + 64 > at.queries) adjust(query, s);
-    gradients(stats_of(stage), kept_of(stage), s, dp);
+    // s → P∘F but for a factor, dp → dS
+    if (kept_keys) drop(kept_of(stage), dp);
+    const float factor = kBiased ? 1.0F : to_log2;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      const float4 stats = *reinterpret_cast<const float4*>(stats_of(stage) + 8 * n + lane % 4 * 2);  // of this lane's two queries
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        s[n][e] = exp2_of(s[n][e] * factor - (e % 2 == 0 ? stats.x : stats.z));
+        dp[n][e] = s[n][e] * (dp[n][e] * keep - (e % 2 == 0 ? stats.y : stats.w));
+      }
+    }
+    if (kept_keys) drop(kept_of(stage), s);
     Fragment weights[4], ds[4];
 #pragma unroll
     for (int n = 0; n < 4; ++n) weights[n] = as_left(s[2 * n], s[2 * n + 1]), ds[n] = as_left(dp[2 * n], dp[2 * n + 1]);
@@ -161,11 +172,11 @@ __global__ void __launch_bounds__(kLongThreads)
   to[head * stride + column] = sum;
 }
 
-// Grid: query blocks × heads × sequences. Scores stand with the queries as rows. `diagonals`: null, or [grid, width] sums for the
-// gradient of the relative bias.
+// Grid: query blocks × heads × sequences. Scores stand with the queries as rows. kept_keys is written where there is
+// dropout. `diagonals`: null, or [grid, width] sums for the gradient of the relative bias.
 template <int D, bool kBiased>
 __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>)
-    attention_backward_queries(AttentionProblem p, int blocks, float* diagonals, int width) {
+    attention_backward_queries(AttentionProblem p, int blocks, uint32_t* kept_keys, float* diagonals, int width) {
   extern __shared__ __align__(1024) unsigned char bytes[];
   const int place = static_cast<int>(blockIdx.x) / blocks;
   const int first = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * 64;  // causal: the long ones first
@@ -246,9 +257,12 @@ __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>)
     commit_products();
     wait_for_products();
     pin(s), pin(dp);
-    if (p.dropout.threshold > 0) {
-      drop_row<0>(p, at.random_group(p, row0) + static_cast<std::uint64_t>(b), dp);
-      drop_row<2>(p, at.random_group(p, row1) + static_cast<std::uint64_t>(b), dp);
+    if (kept_keys) {
+      const std::uint64_t group0 = at.random_group(p, row0) + static_cast<std::uint64_t>(b);
+      const std::uint64_t group1 = at.random_group(p, row1) + static_cast<std::uint64_t>(b);
+      uint32_t kept0 = drop_row<0>(p, group0, dp), kept1 = drop_row<2>(p, group1, dp);
+      kept0 |= __shfl_xor_sync(0xFFFFFFFFU, kept0, 1), kept1 |= __shfl_xor_sync(0xFFFFFFFFU, kept1, 1);
+      if (lane % 2 == 0) kept_keys[group0 * 2 + lane % 4 / 2] = kept0, kept_keys[group1 * 2 + lane % 4 / 2] = kept1;
     }
     if (kBiased || key < high.begin || key + 64 > low.end) adjust(key, s);
     const float factor = kBiased ? 1.0F : to_log2;
@@ -291,22 +305,27 @@ bool mma_attention_backward(Context& ctx, const AttentionProblem& p, Tensor& dre
   if (!takes(p)) return false;
   const int q_blocks = static_cast<int>(blocks_of(p.queries.longest, 64)), k_blocks = static_cast<int>(blocks_of(p.keys.longest, 64));
   const int places = p.heads * p.queries.count, width = (k_blocks + 1) * 64;
-  Tensor diagonals;
+  Tensor diagonals, kept;
+  if (p.dropout.threshold > 0) kept = Tensor::empty(ctx, {std::int64_t{places} * p.queries.longest, p.dropout_groups * 2}, DType::int32);
   if (drelative.defined()) diagonals = Tensor::empty(ctx, {std::int64_t{places} * q_blocks, width});
+  bool fits = false;
   with_tile(p, [&]<int D, bool kBiased>() {
     constexpr std::size_t kTiles = 6 * kTileBytes<D>, kBeside = 2 * 64 * (8 + 8);
     const std::size_t beside = diagonals.defined() ? static_cast<std::size_t>(64 * Diagonals::kStride + width) * sizeof(float) : 0;
+    fits = kTiles + std::max(beside, kBeside) <= static_cast<std::size_t>(most_shared_memory("attention_backward"));
+    if (!fits) return;
     launch(ctx, "attention_backward", attention_backward_queries<D, kBiased>, dim3(static_cast<unsigned>(q_blocks * places)),
-           dim3(kLongThreads), kTiles + beside, p, q_blocks, mutable_values_of<float>(diagonals), width);
+           dim3(kLongThreads), kTiles + beside, p, q_blocks, mutable_values_of<uint32_t>(kept), mutable_values_of<float>(diagonals), width);
     if (p.dk.data || p.dv.data)
       launch(ctx, "attention_backward", attention_backward_keys<D, kBiased>,
-             dim3(static_cast<unsigned>(k_blocks * p.kv_heads * p.keys.count)), dim3(kLongThreads), kTiles + kBeside, p, k_blocks);
+             dim3(static_cast<unsigned>(k_blocks * p.kv_heads * p.keys.count)), dim3(kLongThreads), kTiles + kBeside, p, k_blocks,
+             values_of<uint2>(kept));
   });
-  if (diagonals.defined())
+  if (fits && diagonals.defined())
     launch(ctx, "attention_backward", attention_add_diagonals, dim3(static_cast<unsigned>(blocks_of(drelative.numel(), kLongThreads))),
            dim3(kLongThreads), 0, p, values_of<float>(diagonals), q_blocks, width, mutable_values_of<float>(drelative),
            drelative.row_stride());
-  return true;
+  return fits;
 }
 
 }  // namespace transformer

@@ -16,7 +16,7 @@ using namespace mma;
 template <int D>
 struct ShortLayout {
   static constexpr int kMostThreads = 256;  // 128 keys
-  int q_rows, k_rows, groups, ds_stride;  // ds [keys, queries]
+  int q_rows, k_rows, groups, ds_stride;    // ds [keys, queries]
   int q, dout, k, v, ds, stats, kept, size;
 
   __host__ __device__ ShortLayout(int longest_q, int longest_k, bool dropout)
@@ -133,13 +133,6 @@ __global__ void __launch_bounds__(ShortLayout<D>::kMostThreads, D <= 64 ? 2 : 1)
   if (p.dv.data) write_rows<D>(sums.dv, 1.0F, 1.0F, tile_rows(layout.k, key), p.dv, k_begin + key, keys - key, kv_column, p.head_dim);
 }
 
-int most_shared_memory() {
-  int device = 0, bytes = 0;
-  check_cuda(cudaGetDevice(&device), "attention_backward");
-  check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "attention_backward");
-  return bytes;
-}
-
 }  // namespace
 
 bool short_attention_backward(Context& ctx, const AttentionProblem& p) {
@@ -149,7 +142,7 @@ bool short_attention_backward(Context& ctx, const AttentionProblem& p) {
   bool fits = false;
   with_width(p, [&]<int D, bool kBiased>() {
     const ShortLayout<D> layout(p.queries.longest, p.keys.longest, p.dropout.threshold > 0);
-    fits = tiles * 32 <= ShortLayout<D>::kMostThreads && layout.size <= most_shared_memory();
+    fits = tiles * 32 <= ShortLayout<D>::kMostThreads && layout.size <= most_shared_memory("attention_backward");
     if (!fits) return;
     launch(ctx, "attention_backward", attention_backward_short<D, kBiased>, dim3(static_cast<unsigned>(p.kv_heads * p.queries.count)),
            dim3(static_cast<unsigned>(std::max(tiles, 1) * 32)), static_cast<std::size_t>(layout.size), p);

@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 
 #include "backend/cuda/attention.cuh"
+#include "backend/cuda/launch.h"
 
 namespace transformer::mma {
 
@@ -153,20 +154,25 @@ __device__ inline void zero(float (&sums)[N][4]) {
 }
 
 // Puts zeros where a row of 16 × 64 scores, elements kFirst and kFirst + 1 of each fragment, drops a key; its random numbers are those
-// of a group. The words of a block of Philox are 16 keys apart: every second fragment.
+// of a group. The words of a block of Philox are 16 keys apart: every second fragment. Returns this lane's keys that are kept, as
+// KeptKeys has them.
 template <int kFirst>
-__device__ inline void drop_row(const AttentionProblem& p, std::uint64_t group, float (&s)[8][4]) {
+__device__ inline uint32_t drop_row(const AttentionProblem& p, std::uint64_t group, float (&s)[8][4]) {
+  uint32_t kept = 0;
 #pragma unroll
   for (int n = 0; n < 2; ++n) {
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-      const uint4 w = dropout_words(p, group, 8 * n + lane_id() % 4 * 2 + e);
-      if (w.x < p.dropout.threshold) s[n][kFirst + e] = 0.0F;
-      if (w.y < p.dropout.threshold) s[n + 2][kFirst + e] = 0.0F;
-      if (w.z < p.dropout.threshold) s[n + 4][kFirst + e] = 0.0F;
-      if (w.w < p.dropout.threshold) s[n + 6][kFirst + e] = 0.0F;
+      const uint4 words = dropout_words(p, group, 8 * n + lane_id() % 4 * 2 + e);
+      const uint32_t w[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (w[i] < p.dropout.threshold) s[n + 2 * i][kFirst + e] = 0.0F;
+        else kept |= 1U << (4 * i + e + 16 * n);
+      }
     }
   }
+  return kept << (lane_id() % 2 * 2);
 }
 
 // May the rows of a problem be copied 16 bytes at a time?
@@ -177,6 +183,12 @@ inline bool takes(const AttentionProblem& p) {
   for (const TokenRows* rows : {&p.q, &p.k, &p.v, &p.out, &p.dout, &p.dq, &p.dk, &p.dv})
     if (!in_whole_pieces(*rows)) return false;
   return p.head_dim % 8 == 0 && p.head_dim <= 128 && p.scale > 0.0F;
+}
+inline int most_shared_memory(const char* kernel) {  // of a block, in bytes
+  int device = 0, bytes = 0;
+  check_cuda(cudaGetDevice(&device), kernel);
+  check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), kernel);
+  return bytes;
 }
 // Calls f.template operator()<D, biased>() with the width of the tiles.
 template <class F>
