@@ -5,13 +5,17 @@ if(NOT TRANSFORMER_CUDA STREQUAL "OFF")
   if(CMAKE_CUDA_COMPILER_LAUNCHER STREQUAL "" AND CCACHE)
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
   endif()
-  # The cards at hand; without one, those of data centres. A release names them all: ./run release.
+  # The cards at hand; without one, those of data centres. A release names them all: ./run release. CMake's "native" will not do: the
+  # matrix units of 9.0 need the code of 90a.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE no_card OUTPUT_QUIET ERROR_QUIET)
-    if(no_card STREQUAL "0")
-      set(CMAKE_CUDA_ARCHITECTURES native)
-    else()
-      set(CMAKE_CUDA_ARCHITECTURES 90a-real)
+    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE cards RESULT_VARIABLE no_card
+                    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    set(CMAKE_CUDA_ARCHITECTURES 90a-real)
+    if(no_card STREQUAL "0" AND cards MATCHES "^[0-9.\n]+$")
+      string(REGEX REPLACE "([0-9]+)\\.([0-9])" "\\1\\2-real" cards "${cards}")
+      string(REPLACE "\n" ";" CMAKE_CUDA_ARCHITECTURES "${cards}")
+      list(REMOVE_DUPLICATES CMAKE_CUDA_ARCHITECTURES)
+      list(TRANSFORM CMAKE_CUDA_ARCHITECTURES REPLACE "^90-real$" "90a-real")
     endif()
   endif()
   include(CheckLanguage)
