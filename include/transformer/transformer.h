@@ -12,6 +12,7 @@
 #include "transformer/explain/plot.h"                  // pictures of series
 #include "transformer/explain/rollout.h"               // where in an image an answer comes from
 #include "transformer/generate/generate.h"             // generate: text that goes on from prompts, drawn or searched
+#include "transformer/generate/json_constraint.h"      // answers that are JSON of a schema
 #include "transformer/io/npy.h"                        // files for NumPy
 #include "transformer/io/toml.h"                       // configuration files that people write
 #include "transformer/models/classic.h"                // a model's folder: load_transformer, save_transformer
@@ -50,6 +51,7 @@
 #include "transformer/predict/load.h"        // load<Generator>(ctx, folder): a folder for what it is used for
 #include "transformer/predict/translator.h"  // Translator, search: greedy and beam search
 #include "transformer/series/windows.h"      // series: tables from CSV, parts by time, windows
+#include "transformer/serve/server.h"        // models for other programs, over HTTP
 #include "transformer/text/bleu.h"           // BLEU as sacreBLEU computes it
 #include "transformer/text/chrf.h"
 #include "transformer/text/documents.h"                // text files as documents
