@@ -41,7 +41,8 @@ __device__ inline Fragment load_matrices_turned(uint32_t address) {
 }
 
 // A 16 × 16 block at (row, column) of a tile as an operand. left: [16 × k 16]; right: [k 16 × 16], two fragments of eight columns
-// (registers 0, 1 and 2, 3). left and right_turned take the block as it lies, right and left_turned its transpose.
+// (registers 0, 1 and 2, 3). left and right_as_it_lies take the block as it lies, right and left_turned its
+// transpose.
 __device__ inline uint32_t block_by_rows(uint32_t tile, int stride, int row, int column) {
   const int l = lane_id();
   return tile + static_cast<uint32_t>(((row + l % 16) * stride + column + l / 16 * 8) * 2);
