@@ -42,6 +42,13 @@ class ForwardingKernels : public Kernels {
   void matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) override {
     call("matmul", &Kernels::matmul, ctx, a, b, c, args);
   }
+  void linear(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, Tensor& y, Tensor& kept) override {
+    call("linear", &Kernels::linear, ctx, x, weight, args, y, kept);
+  }
+  void linear_backward(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, const Tensor& kept, const Tensor& dy,
+                       LinearGradients& out) override {
+    call("linear_backward", &Kernels::linear_backward, ctx, x, weight, args, kept, dy, out);
+  }
   void unary(Context& ctx, Unary kind, const Tensor& x, Tensor& y) override { call("unary", &Kernels::unary, ctx, kind, x, y); }
   void unary_backward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, Tensor& dx) override {
     call("unary_backward", &Kernels::unary_backward, ctx, kind, x, dy, dx);
@@ -75,6 +82,10 @@ class ForwardingKernels : public Kernels {
                      NormGradients& out) override {
     call("norm_backward", &Kernels::norm_backward, ctx, x, args, mean, rstd, dy, out);
   }
+  void add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                         NormGradients& out, Tensor& dsub) override {
+    call("add_norm_backward", &Kernels::add_norm_backward, ctx, sum, args, mean, rstd, dy, out, dsub);
+  }
   void batch_statistics(Context& ctx, const Tensor& x, Tensor& mean, Tensor& variance) override {
     call("batch_statistics", &Kernels::batch_statistics, ctx, x, mean, variance);
   }
@@ -101,6 +112,9 @@ class ForwardingKernels : public Kernels {
                           const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias,
                           Tensor& drelative_bias) override {
     call("attention_backward", &Kernels::attention_backward, ctx, q, k, v, args, out, lse, dout, dq, dk, dv, dbias, drelative_bias);
+  }
+  Tensor logits_room(Context& ctx, std::int64_t rows, std::int64_t classes, DType dtype) override {
+    return inner_->logits_room(ctx, rows, classes, dtype);
   }
   void count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,
                      Tensor& count) override {

@@ -1,5 +1,6 @@
 #include "transformer/core/parallel.h"
 
+#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -18,7 +19,8 @@ namespace transformer {
 namespace {
 
 constexpr int most_threads = 256;        // of one call
-constexpr int spins = 4000;              // looks at the next epoch before a thread goes to sleep: some 50 µs
+constexpr int spins = 4000;              // looks at the next epoch, some 50 to 200 µs, …
+constexpr int yields = 1000;             // … then while others may have the core, some ms, before a thread goes to sleep
 constexpr std::int64_t pieces_each = 4;  // pieces for each thread, where there is enough work
 
 inline void pause() {
@@ -27,6 +29,13 @@ inline void pause() {
 #elif defined(__aarch64__)
   asm volatile("yield");
 #endif
+}
+
+// Look number i of a thread that waits. Waking a thread that sleeps costs more than most pieces of work, so it waits longer than the
+// end of a call is uneven; whoever else wants the core gets it soon.
+inline void wait_a_little(int i) {
+  if (i > spins) sched_yield();
+  pause();
 }
 
 thread_local int seat = -1;  // of this thread in the call whose piece it is running; -1: none
@@ -155,7 +164,7 @@ void Pool::loop(int worker) {
     }
     // The next call, or sleep. A call that wanted this thread and was over before it came still shows that there is work.
     std::uint32_t now;
-    while ((now = epoch_.load(std::memory_order_acquire)) == seen && ++idle < spins) pause();
+    while ((now = epoch_.load(std::memory_order_acquire)) == seen && ++idle < spins + yields) wait_a_little(idle);
     if (now == seen) {
       sleepers_.fetch_add(1, std::memory_order_seq_cst);
       epoch_.wait(seen, std::memory_order_seq_cst);
@@ -204,8 +213,8 @@ void Pool::run(int threads, std::int64_t n, std::int64_t pieces, detail::RangeBo
   active_.fetch_and(~(1U << index), std::memory_order_relaxed);  // every piece is taken
   std::int32_t left = slot.remaining.fetch_sub(done, std::memory_order_acq_rel) - done;
   for (int i = 0; left != 0; left = slot.remaining.load(std::memory_order_acquire)) {
-    if (++i < spins) {
-      pause();
+    if (++i < spins + yields) {
+      wait_a_little(i);
       continue;
     }
     slot.awaited.store(true, std::memory_order_seq_cst);
@@ -232,7 +241,9 @@ void detail::run_parallel(int threads, std::int64_t n, std::int64_t grain, Range
     return call(body, 0, n);
   }
   if (threads <= 1) return call(body, 0, n);
-  Pool::get().run(threads, n, std::min<std::int64_t>(worth, threads * pieces_each), call, body);
+  // As many for each thread, unless pieces are single items: 19 pieces on 16 threads would take as long as 32.
+  const std::int64_t pieces = std::min<std::int64_t>(worth, threads * pieces_each);
+  Pool::get().run(threads, n, grain > 1 ? pieces - pieces % threads : pieces, call, body);
 }
 
 }  // namespace transformer

@@ -28,7 +28,7 @@ TEST(Profile, CountsCallsAndWork) {
   const auto find = [&](std::string_view name) {
     return std::find_if(profile.begin(), profile.end(), [&](const KernelProfile& p) { return p.kernel == name; });
   };
-  const auto forward = find("matmul 8x32x16 nt");
+  const auto forward = find("linear 8x32x16");
   ASSERT_NE(forward, profile.end());
   EXPECT_EQ(forward->calls, 3);
   EXPECT_EQ(forward->flops, 3 * 2.0 * 8 * 32 * 16);

@@ -235,7 +235,9 @@ void AttentionForward(Context& ctx, const Tensor& q, const Tensor& k, const Tens
   std::vector<Item> items;
   for (std::int64_t s = 0; s < args.queries.count(); ++s)
     for (std::int64_t h = 0; h < args.kv_heads; ++h)
-      for (std::int64_t b = Group(args, s, h).row_blocks(); b-- > 0;) items.push_back({s, h, b});  // causal: the long ones first
+      for (std::int64_t b = Group(args, s, h).row_blocks(); b-- > 0;) items.push_back({s, h, b});
+  // Causal: the long ones first.
+  if (args.causal) std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.block > b.block; });
   if (items.empty()) return;
   const std::int64_t count = static_cast<std::int64_t>(items.size()), workers = std::min(Workers(ctx, args), count);
   const std::int64_t size = Scratch::size(args.head_dim);

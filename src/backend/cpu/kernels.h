@@ -27,6 +27,9 @@ class CpuKernels final : public Kernels {
   void normal(Context& ctx, RandomStream stream, float mean, float deviation, Tensor& y) override;
   void dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y) override;
   void matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) override;
+  void linear(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, Tensor& y, Tensor& kept) override;
+  void linear_backward(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, const Tensor& kept, const Tensor& dy,
+                       LinearGradients& out) override;
   void unary(Context& ctx, Unary kind, const Tensor& x, Tensor& y) override;
   void unary_backward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, Tensor& dx) override;
   void activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, float factor, Tensor& dx) override;
@@ -42,6 +45,8 @@ class CpuKernels final : public Kernels {
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override;
   void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                      NormGradients& out) override;
+  void add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
+                         NormGradients& out, Tensor& dsub) override;
   void batch_statistics(Context& ctx, const Tensor& x, Tensor& mean, Tensor& variance) override;
   void batch_norm(Context& ctx, const Tensor& x, const BatchNormArgs& args, Tensor& y) override;
   void batch_norm_backward(Context& ctx, const Tensor& x, const BatchNormArgs& args, bool of_batch, const Tensor& dy, Tensor& dx,
@@ -55,6 +60,7 @@ class CpuKernels final : public Kernels {
   void attention_backward(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, const Tensor& out,
                           const Tensor& lse, const Tensor& dout, Tensor& dq, Tensor& dk, Tensor& dv, Tensor& dbias,
                           Tensor& drelative_bias) override;
+  Tensor logits_room(Context& ctx, std::int64_t rows, std::int64_t classes, DType dtype) override;
   void count_targets(Context& ctx, std::string_view op, const Tensor& targets, std::int64_t ignore, std::int64_t classes,
                      Tensor& count) override;
   void cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing, bool want_gradient,
@@ -73,6 +79,8 @@ class CpuKernels final : public Kernels {
   const char* device_name() const override { return "cpu"; }
 
  private:
+  void split_matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args);
+
   std::unique_ptr<MatmulCache> matmuls_;
 };
 

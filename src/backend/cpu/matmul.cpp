@@ -1,15 +1,27 @@
+#include "backend/cpu/matmul.h"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
 #include "backend/cpu/few_rows.h"
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/matmul_cache.h"
 
 namespace transformer {
+namespace {
 
-void CpuKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) {
+constexpr std::int64_t split_from = 8192, split_parts = 8;  // lengths of sums that are cut, and into how many parts
+constexpr int split_threads = 4;                            // fewer read them as well in one piece
+
+}  // namespace
+
+MatmulCache::Product product_of(const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) {
+  MatmulCache::Product product;
+  MatmulCache::Problem& p = product.problem;
   // A batch whose b is shared and whose a and c are plain is one tall product.
   const bool batched = a.rank() == 3 && a.dim(0) != 1 &&
       (b.rank() == 3 && b.dim(0) != 1 ? true : args.transpose_a || !a.is_contiguous() || !c.is_contiguous());
   auto rows_of = [&](const Tensor& t) { return batched || t.rank() < 3 ? t.dim(-2) : t.dim(0) * t.dim(-2); };
-  MatmulCache::Problem p;
   p.batch = batched ? a.dim(0) : 1;
   p.m = rows_of(c);
   p.n = c.dim(-1);
@@ -32,13 +44,20 @@ void CpuKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& 
   p.has_bias = args.bias.defined();
   if (p.has_bias) p.bias = args.bias.dtype();
   if (p.has_bias && p.alpha != 1.0F) fail("matmul", "alpha together with a bias is not supported");
+  product.a = a.raw(), product.b = b.raw(), product.bias = p.has_bias ? args.bias.raw() : nullptr, product.c = c.mutable_raw();
+  return product;
+}
+
+void CpuKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) {
+  const MatmulCache::Product product = product_of(a, b, c, args);
+  const MatmulCache::Problem& p = product.problem;
   if (p.batch == 0 || p.m == 0 || p.n == 0) return;
   if (p.k == 0) {  // an empty sum
     if (p.has_bias) fail("matmul", "inner size 0 together with a bias is not supported");
     if (!p.accumulate) fill(ctx, 0.0F, c);
     return;
   }
-  const bool plain = !batched && !args.transpose_a && args.transpose_b && !p.accumulate && p.alpha == 1.0F && p.in == p.out;
+  const bool plain = p.batch == 1 && !args.transpose_a && args.transpose_b && !p.accumulate && p.alpha == 1.0F && p.in == p.out;
   if (plain && (p.m <= few_rows || ctx.row_invariant()) && p.in == b.dtype() && (p.in == DType::float32 || p.in == DType::bfloat16))
     return multiply_few_rows(ctx,
                              {.m = p.m,
@@ -54,7 +73,34 @@ void CpuKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& 
                               .type = p.in,
                               .bias_type = p.bias,
                               .activation = p.activation});
-  matmuls_->run(ctx, p, a.raw(), b.raw(), p.has_bias ? args.bias.raw() : nullptr, c.mutable_raw());
+  if (ctx.threads() >= split_threads && p.batch == 1 && p.k >= split_from && p.m * p.n <= p.k * 32 && !p.has_bias &&
+      p.activation == Activation::none && c.is_contiguous())
+    return split_matmul(ctx, a, b, c, args);
+  matmuls_->run(ctx, {&product, 1});
+}
+
+// A product of few results, each a long sum: the sums are cut, so that every thread reads a part of a and b once.
+void CpuKernels::split_matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) {
+  const MatmulCache::Product whole = product_of(a, b, c, args);
+  const MatmulCache::Problem& p = whole.problem;
+  const std::int64_t length = (p.k + split_parts - 1) / split_parts;
+  Tensor parts = Tensor::empty(ctx, {split_parts, p.m * p.n}), total = Tensor::empty(ctx, {p.m, p.n});
+  std::vector<MatmulCache::Product> products;
+  for (std::int64_t begin = 0; begin < p.k; begin += length) {
+    MatmulCache::Product& part = products.emplace_back(whole);
+    part.problem.k = std::min(length, p.k - begin);
+    part.problem.out = DType::float32, part.problem.c_row = p.n, part.problem.accumulate = false;
+    const auto step = static_cast<std::int64_t>(size_of(p.in)) * begin;
+    part.a = static_cast<const std::byte*>(whole.a) + step * p.a_col;
+    part.b = static_cast<const std::byte*>(whole.b) + step * p.b_row;
+    part.c = parts.row_block(std::ssize(products) - 1, 1).mutable_raw();
+  }
+  matmuls_->run(ctx, products);
+  Tensor flat = total.view({p.m * p.n});
+  sum_rows(ctx, parts.row_block(0, std::ssize(products)), flat, false);
+  Tensor to = c.view({p.m, p.n});
+  if (p.accumulate) add_to(ctx, total, to);
+  else copy(ctx, total, to);
 }
 
 }  // namespace transformer

@@ -6,6 +6,7 @@
 #include <dnnl.hpp>
 #include <list>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -163,43 +164,71 @@ struct MatmulCache::Impl {
 MatmulCache::MatmulCache() : impl_(std::make_unique<Impl>()) {}
 MatmulCache::~MatmulCache() = default;
 
-void MatmulCache::run(Context& ctx, const Problem& p, const void* a, const void* b, const void* bias, void* c) {
+void MatmulCache::run(Context& ctx, std::span<const Product> products, std::int64_t pieces, const std::function<void(std::int64_t)>& body) {
+  struct Planned {
+    MatmulTiles tiles;
+    std::vector<Impl::Entry*> entries;
+    std::int64_t first;  // of its tiles among all
+  };
+  const Problem* at = nullptr;  // what is being prepared
   try {
     const OneThread one_thread;
-    const MatmulTiles tiles(p, ctx.threads(), p.in == DType::bfloat16 && !impl_->multiplies_bfloat16());
-    const auto threads = static_cast<std::size_t>(std::min<std::int64_t>(ctx.threads(), tiles.count()));
     // Everything that is made is made here; the threads only compute.
-    std::vector<Impl::Entry*> entries(static_cast<std::size_t>(4 * tiles.steps()), nullptr);
+    std::vector<Planned> planned;
     std::size_t scratch = 0, staged = 0;
-    for (std::int64_t i = 0; i < tiles.count(); ++i) {
-      for (std::int64_t j = 0; j < tiles.steps(); ++j) {
-        Impl::Entry*& entry = entries[static_cast<std::size_t>(tiles.kind(i, j))];
-        if (entry != nullptr) continue;
-        const MatmulStep step = tiles.step(i, j);
-        entry = &impl_->find(step.tile);
-        while (entry->sets.size() < threads) entry->sets.push_back(entry->arguments(impl_->engine));
-        scratch = std::max(scratch, (entry->scratch.get_size() + 63) / 64 * 64);
-        staged = std::max(staged, step.staged_bytes());
+    std::int64_t count = 0;
+    // Two are each cut for all threads, so that the end is even; more of them for their share, but so that a few may join in.
+    const int several = static_cast<int>(products.size());
+    const int share = several <= 2 ? ctx.threads() : std::max(std::min(ctx.threads(), 4), ctx.threads() / several);
+    for (const Product& product : products) {
+      const Problem& p = *(at = &product.problem);
+      Planned& plan = planned.emplace_back(
+          Planned{MatmulTiles(p, share, p.in == DType::bfloat16 && !impl_->multiplies_bfloat16()), {}, count});
+      const MatmulTiles& tiles = plan.tiles;
+      const auto sets = static_cast<std::size_t>(ctx.threads());
+      plan.entries.resize(static_cast<std::size_t>(4 * tiles.steps()), nullptr);
+      for (std::int64_t i = 0; i < tiles.count(); ++i) {
+        for (std::int64_t j = 0; j < tiles.steps(); ++j) {
+          Impl::Entry*& entry = plan.entries[static_cast<std::size_t>(tiles.kind(i, j))];
+          if (entry != nullptr) continue;
+          const MatmulStep step = tiles.step(i, j);
+          entry = &impl_->find(step.tile);
+          while (entry->sets.size() < sets) entry->sets.push_back(entry->arguments(impl_->engine));
+          scratch = std::max(scratch, (entry->scratch.get_size() + 63) / 64 * 64);
+          staged = std::max(staged, step.staged_bytes());
+        }
       }
+      count += tiles.count();
     }
+    const std::int64_t all = count + pieces;
+    const auto threads = static_cast<std::size_t>(std::min<std::int64_t>(ctx.threads(), all));
     const auto memory = ctx.allocator().allocate((scratch + staged) * threads);
-    parallel_for(static_cast<int>(threads), tiles.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(static_cast<int>(threads), all, 1, [&](std::int64_t begin, std::int64_t end) {
       const OneThread here_too;
       const auto seat = static_cast<std::size_t>(parallel_seat());
       std::byte* mine = memory.get() + (scratch + staged) * seat;
       for (std::int64_t i = begin; i < end; ++i) {
+        if (i >= count) {
+          body(i - count);
+          continue;
+        }
+        std::size_t which = planned.size() - 1;
+        while (planned[which].first > i) --which;
+        const auto& [tiles, entries, first] = planned[which];
+        const Product& product = products[which];
         for (std::int64_t j = 0; j < tiles.steps(); ++j) {
-          Impl::Entry& e = *entries[static_cast<std::size_t>(tiles.kind(i, j))];
-          const MatmulStep step = tiles.step(i, j);
-          const StagedOperands x(step, p, a, b, bias, c, mine + scratch);
+          Impl::Entry& e = *entries[static_cast<std::size_t>(tiles.kind(i - first, j))];
+          const MatmulStep step = tiles.step(i - first, j);
+          const StagedOperands x(step, product.problem, product.a, product.b, product.bias, product.c, mine + scratch);
           impl_->execute(e, e.sets[seat], x.a, x.b, x.bias, x.c, mine);
           x.finish();
+          if (product.after && j + 1 == tiles.steps()) product.after(step.row, step.col, step.rows, step.tile.n);
         }
       }
     });
     impl_->trim();
   } catch (const dnnl::error& error) {
-    fail("matmul", "oneDNN refused [{}, {}, {}] · [{}, {}] in {}: {}", p.batch, p.m, p.k, p.k, p.n, p.in, error.what());
+    fail("matmul", "oneDNN refused [{}, {}, {}] · [{}, {}] in {}: {}", at->batch, at->m, at->k, at->k, at->n, at->in, error.what());
   }
 }
 

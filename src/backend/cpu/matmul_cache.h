@@ -3,7 +3,9 @@
 // one thread each; the threads are ours.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "backend/kernels.h"
 
@@ -25,7 +27,16 @@ class MatmulCache {
     float alpha = 1.0F;
     Activation activation = Activation::none;
   };
-  void run(Context& ctx, const Problem& p, const void* a, const void* b, const void* bias, void* c);
+  struct Product {
+    Problem problem;
+    const void *a = nullptr, *b = nullptr, *bias = nullptr;
+    void* c = nullptr;
+    // Of a product without batch: called for every part of c that is there, by the thread that computed it, while the part is in its
+    // cache: the first row and column, the rows and columns.
+    std::function<void(std::int64_t row, std::int64_t col, std::int64_t rows, std::int64_t cols)> after = {};
+  };
+  // Side by side: no product reads what another writes. Beside them, on the same threads, body(piece) for each of `pieces`.
+  void run(Context& ctx, std::span<const Product> products, std::int64_t pieces = 0, const std::function<void(std::int64_t)>& body = {});
 
  private:
   struct Impl;

@@ -11,17 +11,23 @@ std::int64_t rounded_up(std::int64_t n, std::int64_t unit) { return (n + unit - 
 std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1) / size; }
 
 // What a tile costs a thread, in nanoseconds, as measured on processors with AVX-512 and AMX: the products, and bringing the operands
-// into the order that oneDNN's kernels want, which takes longest for a transposed a.
+// from where they are into the order that oneDNN's kernels want. Where many threads compute, products of bfloat16 are bound by the way
+// to memory; oneDNN's float32 kernels read a plain a as it is, and take longest for a transposed b. `late`: what is lost where threads
+// end at different times, in tiles.
 struct Cost {
-  double product, a, b, tile;
+  double product, a, b, tile, late;
 };
-Cost cost_of(const MatmulCache::Problem& p) {
-  const bool low = p.in == DType::bfloat16, transposed = p.a_col != 1;
-  const double move = low ? 0.15 : 0.3;
-  return {low ? 0.0022 : 0.0125, move * (transposed ? 4.0 : 1.0), move, 3000.0};
+Cost cost_of(const MatmulCache::Problem& p, int threads) {
+  const bool low = p.in == DType::bfloat16, a_turned = p.a_col != 1, b_turned = p.b_col != 1;
+  if (threads <= 2) {
+    const double move = low ? 0.15 : 0.3;
+    return {low ? 0.0022 : 0.0125, move * (a_turned ? 4.0 : 1.0), move, 3000.0, threads > 1 ? 0.2 : 0.0};
+  }
+  if (low) return {0.003, a_turned ? 0.22 : 0.15, 0.15, 3000.0, 1.0};
+  return {0.0168, a_turned ? 0.4 : 0.05, b_turned ? 1.3 : 0.3, 3000.0, 0.6};
 }
 
-constexpr std::int64_t row_unit = 16;                    // rows of one tile of registers
+constexpr std::int64_t row_unit = 16, col_unit = 32;     // of one tile of registers
 constexpr std::int64_t step_size = 512, step_unit = 64;  // of the tokens that a weight's gradient sums over
 
 struct Size {
@@ -30,13 +36,13 @@ struct Size {
 
 // The cut that costs least when `threads` take one tile after the other.
 Size best_size(const MatmulCache::Problem& p, int threads) {
-  const Cost cost = cost_of(p);
+  const Cost cost = cost_of(p, threads);
   std::vector<std::int64_t> heights, widths;
   if (p.a_col != 1 || p.m <= 128) heights.push_back(rounded_up(p.m, row_unit));
   for (const std::int64_t h : {32, 64, 96, 128, 256, 512})
     if (h < p.m) heights.push_back(h);
   for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256})
-    if (const std::int64_t w = p.n < 64 ? p.n : rounded_up(parts_of(p.n, parts), 64); widths.empty() || w != widths.back())
+    if (const std::int64_t w = p.n < 64 ? p.n : rounded_up(parts_of(p.n, parts), col_unit); widths.empty() || w != widths.back())
       widths.push_back(w);
   Size best{heights.front(), widths.front()};
   double least = -1.0;
@@ -45,8 +51,7 @@ Size best_size(const MatmulCache::Problem& p, int threads) {
       const auto tiles = static_cast<double>(p.batch * parts_of(p.m, m) * parts_of(p.n, n));
       const auto k = static_cast<double>(p.k), rows = static_cast<double>(m), cols = static_cast<double>(std::min(n, p.n));
       const double one = k * (rows * cols * cost.product + rows * cost.a + cols * cost.b) + cost.tile;
-      // All threads finish with the last tile; one that is held up costs part of a tile.
-      const double rounds = std::max(1.0, std::ceil(tiles / threads)), all = (rounds + (threads > 1 ? 0.2 : 0.0)) * one;
+      const double rounds = std::max(1.0, std::ceil(tiles / threads)), all = (rounds + cost.late) * one;
       if (least < 0.0 || all < least) least = all, best = {m, n};
     }
   }

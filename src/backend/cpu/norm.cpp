@@ -19,6 +19,8 @@ namespace transformer {
 namespace HWY_NAMESPACE {
 namespace {
 
+constexpr std::int64_t kGrain = 8192;  // numbers that are worth another thread
+
 // Σ f over the vectors of [0, n), four sums side by side because one would wait for itself.
 template <class F>
 HWY_INLINE float SumVectors(std::int64_t n, F&& f) {
@@ -132,7 +134,7 @@ void NormRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, Tens
     const float *weight = Floats(args.weight), *bias = Floats(args.bias);
     float *means = MutableFloats(mean), *rstds = MutableFloats(rstd);
     const bool drops = sub != nullptr && args.dropout.p > 0.0F;
-    parallel_for(ctx.threads(), x.rows(), 1 + 16384 / std::max<std::int64_t>(cols, 1), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    parallel_for(ctx.threads(), x.rows(), 1 + kGrain / std::max<std::int64_t>(cols, 1), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
       std::vector<float> factor(drops ? static_cast<std::size_t>(cols) : 0);
       for (std::int64_t row = begin; row < end; ++row) {
         const T* in = from + row * x_stride;
@@ -155,9 +157,9 @@ void NormRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, Tens
 // Rows are taken in at most 64 blocks, whose column sums are added in order afterwards: the split depends on the
 // number of rows alone, so that every number of threads gives the same bits.
 void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, const Tensor& mean, const Tensor& rstd,
-                      const Tensor& dy, Kernels::NormGradients& out) {
+                      const Tensor& dy, Kernels::NormGradients& out, Tensor& dsub) {
   const std::int64_t rows = x.rows(), cols = x.cols();
-  const std::int64_t block_rows = std::max<std::int64_t>(32, (rows + 63) / 64), blocks = (rows + block_rows - 1) / block_rows;
+  const std::int64_t block_rows = std::max<std::int64_t>(16, (rows + 63) / 64), blocks = (rows + block_rows - 1) / block_rows;
   const bool want_sums = out.dweight.defined() || out.dbias.defined();
   Tensor scratch = want_sums ? Tensor::empty(ctx, {blocks, 2, cols}) : Tensor();  // of dweight and dbias, for each block
   float* sums = MutableFloats(scratch);
@@ -168,8 +170,10 @@ void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& ar
     T* dxs = out.dx.defined() ? out.dx.mutable_data<T>() : nullptr;
     const float *weight = Floats(args.weight), *means = Floats(mean), *rstds = Floats(rstd);
     const bool want_dweight = out.dweight.defined(), want_dbias = out.dbias.defined();
-    const std::int64_t grain = 1 + 16384 / std::max<std::int64_t>(block_rows * cols, 1);
+    T* dsubs = dsub.defined() ? dsub.mutable_data<T>() : nullptr;
+    const std::int64_t grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(block_rows * cols, 1));
     parallel_for(ctx.threads(), blocks, grain, [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+      std::vector<float> factor(dsubs != nullptr ? static_cast<std::size_t>(cols) : 0);
       if (want_sums) std::fill(sums + begin * 2 * cols, sums + end * 2 * cols, 0.0F);
       for (std::int64_t block = begin; block < end; ++block) {
         float* dweight = want_dweight ? sums + block * 2 * cols : nullptr;
@@ -179,6 +183,12 @@ void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& ar
           const Statistics s{args.kind == NormKind::layer_norm ? means[row] : 0.0F, rstds[row]};
           BackwardRow(args.kind, s, from + row * x_stride, dys + row * dy_stride, weight, dweight, dbias,
                       dxs != nullptr ? dxs + row * dx_stride : nullptr, out.accumulate_dx, cols);
+          if (dsubs == nullptr) continue;
+          DropoutFactors(args.dropout, static_cast<std::uint64_t>(row * cols), cols, factor.data());
+          ForVectors(cols,
+                     [=, f = factor.data(), dx = dxs + row * dx_stride, to = dsubs + row * dsub.row_stride()](std::int64_t i, auto whole,
+                                                                                                              std::int64_t m)
+                         HWY_ATTR { StoreSome(whole, hn::Mul(LoadSome(whole, dx + i, m), LoadSome(whole, f + i, m)), to + i, m); });
         }
       }
     });
@@ -232,7 +242,13 @@ void CpuKernels::norm(Context& ctx, const Tensor& x, const NormArgs& args, Tenso
 
 void CpuKernels::norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
                                const Tensor& dy, NormGradients& out) {
-  HWY_DYNAMIC_DISPATCH(NormBackwardRows)(ctx, x, with_float_parameters(*this, ctx, args), mean, rstd, dy, out);
+  Tensor none;
+  HWY_DYNAMIC_DISPATCH(NormBackwardRows)(ctx, x, with_float_parameters(*this, ctx, args), mean, rstd, dy, out, none);
+}
+
+void CpuKernels::add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
+                                   const Tensor& dy, NormGradients& out, Tensor& dsub) {
+  HWY_DYNAMIC_DISPATCH(NormBackwardRows)(ctx, sum, with_float_parameters(*this, ctx, args), mean, rstd, dy, out, dsub);
 }
 
 }  // namespace transformer

@@ -81,7 +81,9 @@ HWY_INLINE VF LoadN(const T* p, std::int64_t n) {
 }
 template <class T>
 HWY_INLINE void StoreN(VF v, T* p, std::int64_t n) {
-  T buffer[HWY_MAX_BYTES / sizeof(float)];
+  constexpr std::int64_t most = HWY_MAX_BYTES / sizeof(float);
+  if (n < 0 || n > most) __builtin_unreachable();
+  T buffer[most];
   Store(v, buffer);
   std::memcpy(p, buffer, static_cast<std::size_t>(n) * sizeof(T));
 }

@@ -41,6 +41,16 @@ class ProfiledKernels final : public ForwardingKernels {
     flops_ = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
     ForwardingKernels::matmul(ctx, a, b, c, args);
   }
+  void linear(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, Tensor& y, Tensor& kept) override {
+    describe_linear(x.rows(), weight);
+    ForwardingKernels::linear(ctx, x, weight, args, y, kept);
+  }
+  void linear_backward(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, const Tensor& kept, const Tensor& dy,
+                       LinearGradients& out) override {
+    describe_linear(dy.rows(), weight);
+    flops_ *= (out.dx.defined() ? 1.0 : 0.0) + (out.dweight.defined() ? 1.0 : 0.0);
+    ForwardingKernels::linear_backward(ctx, x, weight, args, kept, dy, out);
+  }
   void attention(Context& ctx, const Tensor& q, const Tensor& k, const Tensor& v, const AttentionArgs& args, Tensor& out, Tensor& lse,
                  Tensor& weights) override {
     flops_ = 2.0 * products_of(args);
@@ -72,6 +82,10 @@ class ProfiledKernels final : public ForwardingKernels {
   }
 
  private:
+  void describe_linear(std::int64_t rows, const Tensor& weight) {
+    detail_ = fmt::format(" {}x{}x{}", rows, weight.dim(0), weight.dim(1));
+    flops_ = 2.0 * static_cast<double>(rows) * static_cast<double>(weight.numel());
+  }
   // FLOPs of one product of queries and keys; a causal one needs half.
   static double products_of(const AttentionArgs& args) {
     double pairs = 0.0;
