@@ -48,18 +48,12 @@ json gpt2_124m() {
 json vit_base() {
   json labels;
   for (int i = 0; i < 1000; ++i) labels[std::to_string(i)] = fmt::format("class {}", i);
-  return {{"model_type", "vit"},
-          {"architectures", {"ViTForImageClassification"}},
-          {"hidden_size", 768},
-          {"num_attention_heads", 12},
-          {"num_hidden_layers", 12},
-          {"intermediate_size", 3072},
-          {"hidden_act", "gelu"},
-          {"image_size", 224},
-          {"patch_size", 16},
-          {"num_channels", 3},
-          {"hidden_dropout_prob", 0.0},
-          {"attention_probs_dropout_prob", 0.0},
+  return {{"model_type", "vit"},        {"architectures", {"ViTForImageClassification"}},
+          {"hidden_size", 768},         {"num_attention_heads", 12},
+          {"num_hidden_layers", 12},    {"intermediate_size", 3072},
+          {"hidden_act", "gelu"},       {"image_size", 224},
+          {"patch_size", 16},           {"num_channels", 3},
+          {"hidden_dropout_prob", 0.0}, {"attention_probs_dropout_prob", 0.0},
           {"id2label", labels}};
 }
 
@@ -82,7 +76,8 @@ struct TrainingStep {
     initialize(ctx, model->parameters());
     adam = std::make_unique<Adam>(ctx, model->parameters());
     if (length == 0) {
-      inputs = {{"pixel_values", random_uniform(ctx, {rows, 3, 224, 224})}, {"labels", Tensor::from<std::int64_t>(ctx, {rows}, made_ids(rows, 1000))}};
+      inputs = {{"pixel_values", random_uniform(ctx, {rows, 3, 224, 224})},
+                {"labels", Tensor::from<std::int64_t>(ctx, {rows}, made_ids(rows, 1000))}};
     } else {
       const Tensor tokens = Tensor::from<std::int64_t>(ctx, {rows, length}, made_ids(rows * length, config.at("vocab_size")));
       inputs = {{"input_ids", tokens}, {"labels", tokens}};

@@ -109,10 +109,10 @@ void explain(const ExplainConfig& c, const ComputeConfig& compute) {
     file.commit();
   } else if (ends(c, ".html")) {
     options.title = !c.text.empty() ? c.text : std::filesystem::path(c.image.empty() ? c.csv : c.image).filename().string();
-    options.positions = positions_of(ctx, explainer.model(), c.positions);
+    if (!seen.stacks.empty()) options.positions = positions_of(ctx, explainer.model(), c.positions);
     save(c, report_html(seen, options));
   } else {
-    const View view = c.view == Shown::automatic ? (c.image.empty() ? View::attention : View::rollout)
+    const View view = c.view == Shown::automatic ? (c.image.empty() || seen.stacks.empty() ? View::attention : View::rollout)
                                                  : static_cast<View>(static_cast<int>(c.view) - 1);
     save(c, picture_of(seen, view, options));
   }

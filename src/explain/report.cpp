@@ -80,7 +80,7 @@ std::string next_svg(const Explanation& seen, const PictureOptions& options) {
     bars.values.push_back(std::clamp(choice.probability, 0.0, 1.0));
   }
   bars.caption = seen.purpose == "next_words" ? "what comes next"
-      : seen.purpose == "translation"         ? "behind the last token"
+      : seen.kind == "translation"            ? "behind the last token"
                                               : "what the model says";
   return bars_svg(bars, options.theme);
 }
@@ -137,7 +137,7 @@ std::string report_html(const Explanation& seen, const PictureOptions& options) 
   std::string heads;
   for (each.map.head = 0; each.map.head < a.heads(); ++each.map.head) heads += picture_of(seen, View::attention, each);
   section("All heads", "Each head of the layer has a view of its own.", heads);
-  if (a.rows == a.columns)
+  if (a.rows == a.columns && !seen.stacks.empty())
     section("Roll-out",
             "What each token takes from the input through all layers: half of a layer's output is what attention gathers, half the "
             "token itself.",

@@ -1,6 +1,6 @@
 // Linked where there is no CUDA, so that nothing above backend/ needs to know.
-#include "backend/cuda_report.h"
 #include "backend/kernels.h"
+#include "backend/cuda_report.h"
 
 namespace transformer {
 
