@@ -79,7 +79,9 @@ void Engine::work(const Load& load) {
   try {
     ctx.emplace(options_);
     ctx->set_row_invariant(true);
-    model = load(*ctx);
+    const Loaded loaded = load(*ctx);
+    model = loaded.model;
+    if (loaded.token_bytes > 0) limits_.loop.kept_tokens = std::min(limits_.loop.kept_tokens, limits_.kept_bytes / loaded.token_bytes);
     if (model != nullptr) loop.emplace(*ctx, *model, limits_.loop);
     loading_.set_value();
   } catch (...) {

@@ -18,12 +18,16 @@ struct EngineLimits {
   std::int64_t rows = 64;     // sequences that are computed together
   std::int64_t queue = 1024;  // requests that wait for a place
   LoopLimits loop = {.part = 64, .step_tokens = 256, .kept_tokens = 16384};
+  std::int64_t kept_bytes = std::int64_t{256} << 20;  // of keys and values of prompts that are kept for later ones
 };
 
 class Engine {
  public:
-  // model: what the loop generates with; null where there is only other work. Called on the engine's thread first.
-  using Load = std::function<const SequenceModel*(Context&)>;
+  struct Loaded {
+    const SequenceModel* model = nullptr;  // what the loop generates with; null where there is only other work
+    std::int64_t token_bytes = 0;          // of a token's keys and values; 0: not known
+  };
+  using Load = std::function<Loaded(Context&)>;  // called on the engine's thread first
   Engine(const ContextOptions& context, const EngineLimits& limits, Load load);
   ~Engine();  // what is under way is ended
   Engine(const Engine&) = delete;

@@ -6,6 +6,7 @@
 
 #include "io/shared/json.h"
 #include "transformer/core/error.h"
+#include "transformer/models/text.h"
 
 namespace transformer::serve {
 namespace {
@@ -23,7 +24,7 @@ HostedModel::HostedModel(std::string name, std::filesystem::path folder, const C
   engine_ = std::make_unique<Engine>(context, limits, [this](Context& ctx) { return load(ctx); });
 }
 
-const SequenceModel* HostedModel::load(Context& ctx) {
+Engine::Loaded HostedModel::load(Context& ctx) {
   model_ = load_model(ctx, folder_, {.dtype = ctx.precision()});
   purpose_ = model_->purpose();
   switch (purpose_) {
@@ -42,10 +43,16 @@ const SequenceModel* HostedModel::load(Context& ctx) {
     case Purpose::series_vectors:
     case Purpose::series_labels: break;  // they can be looked into
   }
-  explainer_.emplace(model_, folder_);
   if (tokenizers_.source != nullptr) embedder_ = Embedder::open(model_, folder_);
-  if (generator_) return &generator_->model();
-  return translates() ? &translation()->view : nullptr;
+  if (translates()) return {&translation()->view};
+  if (!generator_) return {};
+  const StackConfig stack = dynamic_cast<const TextModel&>(*model_).text().stack.resolved();
+  return {&generator_->model(), 2 * stack.layers * stack.kv_heads * stack.head_dim * static_cast<std::int64_t>(size_of(ctx.precision()))};
+}
+
+const Explainer& HostedModel::explainer() {
+  if (!explainer_) explainer_.emplace(model_, folder_);
+  return *explainer_;
 }
 
 std::shared_ptr<const HostedModel::Translation> HostedModel::translation(const Languages& languages) {

@@ -45,12 +45,12 @@ class HostedModel {
   const Classifier* classifier() const { return classifier_ ? &*classifier_ : nullptr; }
   const Forecaster* forecaster() const { return forecaster_ ? &*forecaster_ : nullptr; }
   const Embedder* embedder() const { return embedder_ ? &*embedder_ : nullptr; }
-  const Explainer& explainer() const { return *explainer_; }
+  const Explainer& explainer();                                    // on the engine's thread: it is made when it is first asked for
   const TokenizerPair& tokenizers() const { return tokenizers_; }  // null where it has none
   std::shared_ptr<const Model> model() const { return model_; }
 
  private:
-  const SequenceModel* load(Context& ctx);
+  Engine::Loaded load(Context& ctx);
 
   std::string name_;
   std::filesystem::path folder_;
