@@ -125,7 +125,9 @@ class Page(unittest.TestCase):
                      f"--window-size={width},{height}"):
             wishes.add_argument(word)
         wishes.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        return webdriver.Chrome(options=wishes, service=Service(driver))
+        browser = webdriver.Chrome(options=wishes, service=Service(driver))
+        browser.set_script_timeout(150)  # seconds: the machine may be busy
+        return browser
 
     def setUp(self):
         self.browser.set_window_size(1280, 900)
@@ -144,7 +146,7 @@ class Page(unittest.TestCase):
         self.browser.refresh()
         self.until(lambda: self.browser.execute_script("return document.documentElement.dataset.ready"), "the page is ready")
 
-    def until(self, condition, what, seconds=60):
+    def until(self, condition, what, seconds=150):
         WebDriverWait(self.browser, seconds, ignored_exceptions=[Exception]).until(lambda _: condition(), what)
 
     def find(self, selector):
