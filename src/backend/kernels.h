@@ -197,8 +197,8 @@ class Kernels : public Backend {
                                   Tensor& dbias, Tensor& drelative_bias);
 
   // --- cross-entropy of a block of logits --------------------------------------------------------------------
-  // Room for the logits of `rows` rows, or of fewer when the device would rather have them in portions: [rows or fewer, classes]. The
-  // rows may be further apart than they are long. By default a multiple of 64 rows within 32 MB.
+  // Room for the logits of `rows` rows, or of fewer when the device would rather have them in portions: [rows or fewer, classes or more].
+  // Columns beyond the classes are there for the products' sake. By default a multiple of 64 rows within 32 MB, and the classes.
   virtual Tensor logits_room(Context& ctx, std::int64_t rows, std::int64_t classes, DType dtype);
   // count, int64 [1]: the targets that are not `ignore`; the others must be in [0, classes) (Error names the op and the first that
   // is not).

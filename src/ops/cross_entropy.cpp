@@ -37,6 +37,15 @@ Tensor total(Context& ctx, const Tensor& losses, const Tensor& count) {
   return loss;
 }
 
+// weight, and below it as many rows of zeros as there must be.
+Tensor with_rows_of_zeros(Context& ctx, const Tensor& weight, std::int64_t rows) {
+  Tensor all = Tensor::empty(ctx, {rows, weight.dim(1)}, weight.dtype());
+  Tensor first = all.row_block(0, weight.dim(0)), rest = all.row_block(weight.dim(0), rows - weight.dim(0));
+  kernels(ctx).copy(ctx, weight, first);
+  kernels(ctx).fill(ctx, 0.0F, rest);
+  return all;
+}
+
 // Hands over gradients computed in forward for dy = 1.
 Backward hand_over(std::vector<Tensor> gradients) {
   return [gradients = std::move(gradients)](Context& ctx, const Tensor& dy, Slots& in) mutable {
@@ -95,26 +104,41 @@ Tensor linear_cross_entropy(Context& ctx, const Tensor& x, const Tensor& weight,
     return record(ctx, Tensor::zeros(ctx, {1}), {x, weight, bias}, hand_over({dx, dweight, dbias}));
   }
 
-  const Tensor w = in_precision(ctx, weight, x.dtype());
+  Tensor w = in_precision(ctx, weight, x.dtype());
   const Tensor room = kernels(ctx).logits_room(ctx, options.chunk_rows != 0 ? std::min(n, options.chunk_rows) : n, vocab, x.dtype());
   const std::int64_t chunk = room.dim(0);
+  // A device may want more columns than there are classes: they belong to rows of zeros below the weight, and get no gradient.
+  const std::int64_t columns = bias.defined() ? vocab : room.dim(1);
+  const bool padded = columns > vocab;
+  Tensor wide_dweight = dweight;
+  if (padded) {
+    w = with_rows_of_zeros(ctx, w, columns);
+    if (dweight.defined()) wide_dweight = Tensor::empty(ctx, {columns, x.dim(1)}, dweight.dtype());
+  }
   Tensor losses = Tensor::empty(ctx, {n});
   for (std::int64_t begin = 0; begin < n; begin += chunk) {
     const std::int64_t rows = std::min(chunk, n - begin);
     const bool accumulate = begin > 0;
     const Tensor x_chunk = x.row_block(begin, rows);  // [rows, d]
-    Tensor logits = room.row_block(0, rows);          // [rows, vocab], then their gradient
+    Tensor wide = room.row_block(0, rows).column_block(0, columns);
+    Tensor logits = wide.column_block(0, vocab);  // [rows, vocab], then their gradient
     Tensor losses_chunk = losses.row_block(begin, rows);
-    kernels(ctx).matmul(ctx, x_chunk, w, logits, {.transpose_b = true, .bias = bias.detach()});
+    kernels(ctx).matmul(ctx, x_chunk, w, wide, {.transpose_b = true, .bias = bias.detach()});
     kernels(ctx).cross_entropy(ctx, logits, targets.row_block(begin, rows), options.ignore, options.label_smoothing, recorded, count,
                                losses_chunk);
+    if (padded && recorded) {
+      Tensor rest = wide.column_block(vocab, columns - vocab);
+      kernels(ctx).fill(ctx, 0.0F, rest);
+    }
     if (dx.defined()) {
       Tensor dx_chunk = dx.row_block(begin, rows);
-      kernels(ctx).matmul(ctx, logits, w, dx_chunk, {});
+      kernels(ctx).matmul(ctx, wide, w, dx_chunk, {});
     }
-    if (dweight.defined()) kernels(ctx).matmul(ctx, logits, x_chunk, dweight, {.transpose_a = true, .accumulate = accumulate, .bias = {}});
+    if (dweight.defined())
+      kernels(ctx).matmul(ctx, wide, x_chunk, wide_dweight, {.transpose_a = true, .accumulate = accumulate, .bias = {}});
     if (dbias.defined()) kernels(ctx).sum_rows(ctx, logits, dbias, accumulate);
   }
+  if (padded && dweight.defined()) kernels(ctx).copy(ctx, wide_dweight.row_block(0, vocab), dweight);
   if (dweight.defined() && options.fixed_row >= 0) {
     Tensor fixed = dweight.row_block(options.fixed_row, 1);
     kernels(ctx).fill(ctx, 0.0F, fixed);

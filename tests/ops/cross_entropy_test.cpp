@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "support/op_check.h"
+#include "transformer/autograd/autograd.h"
+#include "transformer/ops/random.h"
 
 namespace transformer::test {
 namespace {
@@ -245,6 +247,24 @@ TEST(CrossEntropy, FullLogitsNeverExist) {
   const std::size_t before = ctx.allocator().stats().in_use;
   backward(ctx, linear_cross_entropy(ctx, x, w, {}, targets, {.chunk_rows = 16}));
   EXPECT_LT(ctx.allocator().stats().peak_in_use - before, static_cast<std::size_t>(n * vocab) * sizeof(float) / 4);
+}
+
+// The guarded device makes room for more columns than there are classes: they change neither the loss nor a gradient.
+TEST(CrossEntropy, ColumnsBeyondTheClassesDoNotCount) {
+  std::vector<std::vector<float>> all;
+  for (const Device device : {Device::cpu(), Device::guarded()}) {
+    Context ctx({.device = device, .seed = 5});
+    Tensor x = random_uniform(ctx, {7, 6}), w = random_uniform(ctx, {5, 6});
+    require_grad(x), require_grad(w);
+    const Tensor targets = Tensor::from<std::int32_t>(ctx, {7}, {0, 4, 2, -100, 3, 1, 4});
+    const Tensor loss = linear_cross_entropy(ctx, x, w, {}, targets, {.label_smoothing = 0.1F, .chunk_rows = 3});
+    backward(ctx, loss);
+    std::vector<float>& values = all.emplace_back(loss.to_vector<float>());
+    for (const Tensor& t : {gradient(x), gradient(w)})
+      for (const float v : t.to_vector<float>()) values.push_back(v);
+  }
+  ASSERT_EQ(all[0].size(), all[1].size());
+  for (std::size_t i = 0; i < all[0].size(); ++i) EXPECT_NEAR(all[0][i], all[1][i], 1e-6) << i;
 }
 
 }  // namespace

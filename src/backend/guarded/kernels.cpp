@@ -132,6 +132,10 @@ class GuardedKernels final : public ForwardingKernels {
   int steps_ahead() const override { return 3; }
 
   // Coarse kernels are one launch here, however the CPU composes them.
+  // More columns than classes, as GPUs want them.
+  Tensor logits_room(Context& ctx, std::int64_t rows, std::int64_t classes, DType dtype) override {
+    return Kernels::logits_room(ctx, rows, (classes + 3) / 4 * 4, dtype);
+  }
   void linear(Context& ctx, const Tensor& x, const Tensor& weight, const LinearArgs& args, Tensor& y, Tensor& kept) override {
     call("linear", &Kernels::linear, ctx, x, weight, args, y, kept);
   }
