@@ -2,10 +2,7 @@
 # without a GPU: CUDA's runtime is linked in, cuBLASLt is opened when a GPU is first used.
 set(TRANSFORMER_HAS_CUDA OFF)
 if(NOT TRANSFORMER_CUDA STREQUAL "OFF")
-  if(CMAKE_CUDA_COMPILER_LAUNCHER STREQUAL "" AND CCACHE)
-    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
-  endif()
-  # The cards at hand; without one, those of data centres. A release names them all: ./run release. CMake's "native" will not do: the
+  # The cards at hand; without one, those of data centres. CMake's "native" will not do: the
   # matrix units of 9.0 need the code of 90a.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader OUTPUT_VARIABLE cards RESULT_VARIABLE no_card
