@@ -73,9 +73,9 @@ TEST_F(Messages, SuggestOnlyWhatIsNear) {
     EXPECT_EQ(r.code, 2) << arguments;
     return r.err;
   };
-  for (const char* far : {"serve", "predict", "inspect --learning-rate 1", "inspect --activation swish"})
+  for (const char* far : {"answer", "predict", "inspect --learning-rate 1", "inspect --activation swish"})
     EXPECT_EQ(said(far).find("did you mean"), std::string::npos) << far;
-  expect_parts(said("serve"), {"unexpected 'serve'\n"});
+  expect_parts(said("answer"), {"unexpected 'answer'\n"});
   expect_parts(said("transalte"), {"did you mean 'translate'?"});
   expect_parts(said("train transalte"), {"did you mean 'translate'?"});
   expect_parts(said("tok"), {"did you mean 'tokenize'?"});
