@@ -97,7 +97,7 @@ TEST_F(TrainEncoder, LabelsOfEveryKind) {
   ASSERT_EQ(r.code, 0) << r.err;
   expect_parts(r.err, {"training: 36 texts with any of 2 labels (bell 24, lamp 12)", "micro_f1 1"});
   expect_parts(r.out, {"several.tsv: 36 texts, micro-F1 100.00 %, macro-F1 100.00 %, all labels right 100.00 %"});
-  EXPECT_TRUE(run("evaluate several --data several.tsv --label-separator ';'").out.starts_with(r.out + "\nloss "));
+  EXPECT_TRUE(run("evaluate several --threads 1 --data several.tsv --label-separator ';'").out.starts_with(r.out + "\nloss "));
   r = run("classify several --text 'lamp on bell on' --text 'lamp off'");
   expect_parts(r.out, {"bell\t0.9", "lamp\t0.9", "\n\n"});
 
@@ -105,7 +105,7 @@ TEST_F(TrainEncoder, LabelsOfEveryKind) {
   ASSERT_EQ(r.code, 0) << r.err;
   expect_parts(r.err, {"training: 36 texts with a number each (mean 0.6333, deviation 0.2867)", "the labels are numbers"});
   expect_parts(r.out, {"numbers.tsv: 36 texts, R² "});
-  EXPECT_TRUE(run("evaluate numbers --data numbers.tsv").out.starts_with(r.out + "\nloss "));
+  EXPECT_TRUE(run("evaluate numbers --threads 1 --data numbers.tsv").out.starts_with(r.out + "\nloss "));
   EXPECT_NEAR(std::stod(run("classify numbers --text 'two tea'").out), 1.0, 0.1);
   EXPECT_EQ(read_json(folder_ / "numbers/valid_report.json").at("samples"), 36);
   EXPECT_GT(read_json(folder_ / "numbers/valid_report.json").at("r2").get<double>(), 0.99);
@@ -115,7 +115,7 @@ TEST_F(TrainEncoder, LabelsOfEveryKind) {
   ASSERT_EQ(r.code, 0) << r.err;
   expect_parts(r.err, {"training: 24 texts, 60 words with 4 tags (B-LOC, B-PER, I-PER, O)", "f1 1"});
   expect_parts(r.out, {"tagged.conll: 60 words, entities: F1 100.00 %", "PER "});
-  EXPECT_TRUE(run("evaluate tagged --data tagged.conll").out.starts_with(r.out + "\nloss "));
+  EXPECT_TRUE(run("evaluate tagged --threads 1 --data tagged.conll").out.starts_with(r.out + "\nloss "));
   expect_parts(run("classify tagged --text 'mr paris slept'").out, {"mr paris\tPER\t0.9"});
   expect_parts(run("classify tagged --tags --text 'in paris'").out, {"in\tO\t0.9", "paris\tB-LOC\t0.9"});
   // Further, with the head it has; and the body of a classifier with a new one.
