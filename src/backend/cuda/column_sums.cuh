@@ -58,8 +58,8 @@ __global__ void add_column_parts(const float* parts, std::int64_t blocks, std::i
 template <class Op, class Y>
 void add_parts(Context& ctx, const char* name, const float* parts, std::int64_t blocks, std::int64_t cols, std::int64_t stride, Y* y,
                float factor, bool accumulate) {
-  launch(ctx, name, add_column_parts<Op, Y>, dim3(static_cast<unsigned>(blocks_of(cols, 32))), dim3(32, 8), 0, parts, blocks, cols, stride, y,
-         factor, accumulate);
+  launch(ctx, name, add_column_parts<Op, Y>, dim3(static_cast<unsigned>(blocks_of(cols, 32))), dim3(32, 8), 0, parts, blocks, cols, stride,
+         y, factor, accumulate);
 }
 
 // y [cols] (+)= factor · Op over the rows of term.
@@ -70,8 +70,8 @@ void reduce_columns(Context& ctx, const char* name, const Term& term, std::int64
   Tensor parts = Tensor::empty(ctx, {blocks, cols});
   const auto each = [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(ctx, name, column_parts<Op, w, Term>, dim3(static_cast<unsigned>(blocks_of(cols, 32 * w)), static_cast<unsigned>(blocks)), dim3(32, 8),
-           0, term, rows, cols, block_rows, mutable_values_of<float>(parts));
+    launch(ctx, name, column_parts<Op, w, Term>, dim3(static_cast<unsigned>(blocks_of(cols, 32 * w)), static_cast<unsigned>(blocks)),
+           dim3(32, 8), 0, term, rows, cols, block_rows, mutable_values_of<float>(parts));
   };
   if (wide && cols % 8 == 0) each(std::integral_constant<int, 8>{});
   else each(std::integral_constant<int, 1>{});

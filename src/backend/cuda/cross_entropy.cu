@@ -136,7 +136,8 @@ void CudaKernels::cross_entropy(Context& ctx, Tensor& logits, const Tensor& targ
       const bool wide = reinterpret_cast<std::uintptr_t>(z) % 16 == 0 && logits.row_stride() % 8 == 0;
       launch(ctx, "cross_entropy", cross_entropy_rows<T, Index>, dim3(static_cast<unsigned>(logits.rows())), dim3(threads), 0,
              want_gradient ? mutable_rows_of<T>(logits) : Rows<T>{const_cast<T*>(z), logits.row_stride()}, logits.cols(),
-             values_of<Index>(targets), ignore, smoothing, want_gradient, values_of<std::int64_t>(count), mutable_values_of<float>(losses), wide);
+             values_of<Index>(targets), ignore, smoothing, want_gradient, values_of<std::int64_t>(count), mutable_values_of<float>(losses),
+             wide);
     });
   });
 }

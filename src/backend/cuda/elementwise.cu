@@ -253,15 +253,17 @@ std::vector<std::int64_t> broadcast_steps_of(const Shape& shape, const Shape& ta
 
 void CudaKernels::unary(Context& ctx, Unary kind, const Tensor& x, Tensor& y) {
   visit_unary(kind, [&]<class F>() {
-    visit_device_float("unary", x.dtype(),
-                       [&]<class T>() { over_rows(ctx, "unary", extent_of(x, y), Each<T, F>{rows_of<T>(x), mutable_rows_of<T>(y)}); });
+    visit_device_float("unary", x.dtype(), [&]<class T>() {
+      over_rows(ctx, "unary", extent_of(x, y), Each<T, F>{rows_of<T>(x), mutable_rows_of<T>(y)});
+    });
   });
 }
 
 void CudaKernels::unary_backward(Context& ctx, Unary kind, const Tensor& x, const Tensor& dy, Tensor& dx) {
   visit_unary(kind, [&]<class F>() {
     visit_device_float("unary_backward", x.dtype(), [&]<class T>() {
-      over_rows(ctx, "unary_backward", extent_of(x, dy, dx), EachBackward<T, F>{rows_of<T>(x), rows_of<T>(dy), mutable_rows_of<T>(dx), 1.0F});
+      over_rows(ctx, "unary_backward", extent_of(x, dy, dx),
+                EachBackward<T, F>{rows_of<T>(x), rows_of<T>(dy), mutable_rows_of<T>(dx), 1.0F});
     });
   });
 }
@@ -279,7 +281,8 @@ void CudaKernels::activation_backward(Context& ctx, Activation kind, const Tenso
 void CudaKernels::gated(Context& ctx, Activation kind, const Tensor& x, Tensor& y) {
   visit_activation(kind, [&]<class F>() {
     visit_device_float("gated", x.dtype(), [&]<class T>() {
-      over_rows(ctx, "gated", {y.rows(), y.cols(), is_wide(x) && is_wide(y)}, GatedEach<T, F>{rows_of<T>(x), mutable_rows_of<T>(y), y.cols()});
+      over_rows(ctx, "gated", {y.rows(), y.cols(), is_wide(x) && is_wide(y)},
+                GatedEach<T, F>{rows_of<T>(x), mutable_rows_of<T>(y), y.cols()});
     });
   });
 }

@@ -97,9 +97,11 @@ void CudaKernels::embedding(Context& ctx, const Tensor& ids, const Tensor& table
         const IdRows<Index> list{values_of<Index>(ids), ids.cols(), ids.row_stride()};
         const dim3 grid(static_cast<unsigned>(std::min<std::int64_t>(blocks_of(n, 4), 65536))), block(64, 4);
         if (is_wide(table) && is_wide(y) && cols % 8 == 0)
-          launch(ctx, "embedding", gather_rows<8, Index, X, Y>, grid, block, 0, list, n, rows_of<X>(table), scale, mutable_rows_of<Y>(y), cols);
+          launch(ctx, "embedding", gather_rows<8, Index, X, Y>, grid, block, 0, list, n, rows_of<X>(table), scale, mutable_rows_of<Y>(y),
+                 cols);
         else
-          launch(ctx, "embedding", gather_rows<1, Index, X, Y>, grid, block, 0, list, n, rows_of<X>(table), scale, mutable_rows_of<Y>(y), cols);
+          launch(ctx, "embedding", gather_rows<1, Index, X, Y>, grid, block, 0, list, n, rows_of<X>(table), scale, mutable_rows_of<Y>(y),
+                 cols);
       });
     });
   });
@@ -121,8 +123,9 @@ void CudaKernels::embedding_backward(Context& ctx, const Tensor& ids, const Tens
   while (bits < 31 && (std::int64_t{1} << bits) < dtable.dim(0)) ++bits;
   std::size_t bytes = 0;
   const auto sort = [&](void* room) {
-    check_cuda(cub::DeviceRadixSort::SortPairs(room, bytes, keys, keys + 2 * n, keys + n, keys + 3 * n, static_cast<int>(n), 0, bits, stream()),
-               "embedding_backward");
+    check_cuda(
+        cub::DeviceRadixSort::SortPairs(room, bytes, keys, keys + 2 * n, keys + n, keys + 3 * n, static_cast<int>(n), 0, bits, stream()),
+        "embedding_backward");
   };
   use();
   sort(nullptr);

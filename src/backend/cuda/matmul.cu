@@ -65,8 +65,10 @@ struct CublasLt::Functions {
     const std::string file = "libcublasLt.so." + std::to_string(major);
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library == nullptr)
-      fail("Device", "{} is needed for products on the GPU and cannot be opened: {}. It is part of the CUDA {} toolkit; use the device cpu, "
-           "or put its folder into LD_LIBRARY_PATH", file, dlerror(), major);
+      fail("Device",
+           "{} is needed for products on the GPU and cannot be opened: {}. It is part of the CUDA {} toolkit; use the device cpu, "
+           "or put its folder into LD_LIBRARY_PATH",
+           file, dlerror(), major);
     const auto get = [&](auto& function, const char* name) {
       function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
       if (function == nullptr) fail("Device", "{} has no function {}: expected cuBLASLt {}", file, name, major);
@@ -152,8 +154,10 @@ CublasLt::~CublasLt() {
 
 std::size_t CublasLt::Hash::operator()(const Product& p) const {
   transformer::Hash hash;
-  for (const std::int64_t v : {p.m, p.n, p.k, p.batch, p.a_row, p.b_row, p.c_row, p.a_batch, p.b_batch, p.c_batch}) hash.word(static_cast<std::uint64_t>(v));
-  for (const int v : {int{p.transpose_a}, int{p.transpose_b}, int{p.accumulate}, int{p.bias}, static_cast<int>(p.in), static_cast<int>(p.out), p.alignment})
+  for (const std::int64_t v : {p.m, p.n, p.k, p.batch, p.a_row, p.b_row, p.c_row, p.a_batch, p.b_batch, p.c_batch})
+    hash.word(static_cast<std::uint64_t>(v));
+  for (const int v : {int{p.transpose_a}, int{p.transpose_b}, int{p.accumulate}, int{p.bias}, static_cast<int>(p.in),
+                      static_cast<int>(p.out), p.alignment})
     hash.word(static_cast<std::uint64_t>(v));
   return hash.finish();
 }
@@ -174,7 +178,8 @@ std::shared_ptr<CublasLt::Plan> CublasLt::plan_of(const Product& product) {
 
 void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const void* b, void* c, const void* bias) {
   p.bias = bias != nullptr;
-  const auto address = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c) | 256U;
+  const auto address = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c) |
+      256U;
   p.alignment = static_cast<int>(address & (~address + 1));
   const std::shared_ptr<Plan> plan = plan_of(p);
   const float beta = p.accumulate ? 1.0F : 0.0F;

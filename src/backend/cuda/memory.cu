@@ -173,8 +173,7 @@ void CudaKernels::copy(Context& ctx, const Tensor& x, Tensor& y) {
     });
   visit_device_any(x.dtype(), [&]<class X>() {
     visit_device_any(y.dtype(), [&]<class Y>() {
-      if constexpr (!std::is_same_v<X, Y>)
-        over_rows(ctx, "copy", extent_of(x, y), Convert<X, Y>{rows_of<X>(x), mutable_rows_of<Y>(y)});
+      if constexpr (!std::is_same_v<X, Y>) over_rows(ctx, "copy", extent_of(x, y), Convert<X, Y>{rows_of<X>(x), mutable_rows_of<Y>(y)});
     });
   });
 }
@@ -187,8 +186,8 @@ void CudaKernels::add_to(Context& ctx, const Tensor& x, Tensor& y) {
   });
 }
 
-void CudaKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides,
-                               Tensor& y, std::int64_t y_offset, const Shape& y_strides, bool accumulate) {
+void CudaKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
+                               std::int64_t y_offset, const Shape& y_strides, bool accumulate) {
   if (extent.numel() == 0) return;
   std::vector<Loop> nest, sums;
   for (int i = 0; i < extent.rank(); ++i) nest.push_back({extent[i], x_strides[i], y_strides[i]});
@@ -197,8 +196,8 @@ void CudaKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& 
   while (!nest.empty() && nest.back().y == 0) sums.insert(sums.begin(), nest.back()), nest.pop_back();
   const auto launch_plain = [&]<class T>() {
     const std::int64_t n = count_of(nest);
-    launch(ctx, "strided_copy", copy_strided<T>, dim3(static_cast<unsigned>(blocks_of(n, 256))), dim3(256), 0,
-           values_of<T>(x) + x_offset, mutable_values_of<T>(y) + y_offset, Nest(nest), Nest(sums), n, count_of(sums), accumulate);
+    launch(ctx, "strided_copy", copy_strided<T>, dim3(static_cast<unsigned>(blocks_of(n, 256))), dim3(256), 0, values_of<T>(x) + x_offset,
+           mutable_values_of<T>(y) + y_offset, Nest(nest), Nest(sums), n, count_of(sums), accumulate);
   };
   if (accumulate) return visit_device_float("strided_copy", x.dtype(), launch_plain);
   // Where x is dense along another loop than y, tiles are turned in shared memory.
@@ -218,7 +217,8 @@ void CudaKernels::strided_copy(Context& ctx, const Shape& extent, const Tensor& 
   });
 }
 
-void CudaKernels::copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) {
+void CudaKernels::copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y,
+                            std::span<const std::int64_t> to) {
   const std::int64_t size = size_of(x.dtype()), bytes = x.cols() * size, n = static_cast<std::int64_t>(from.size());
   if (bytes == 0 || n == 0) return;
   std::vector<std::int32_t> lists;

@@ -255,7 +255,8 @@ __global__ void norm_backward_any(const NormBackwardRows<T> a) {
   float sum_g = 0.0F, sum_gx = 0.0F;
   const auto normed = [&](int i) { return (to_float(*a.x.at(row, i)) - mean) * rstd; };
   const auto weighted = [&](int i) { return to_float(*a.dy.at(row, i)) * (a.weight != nullptr ? a.weight[i] : 1.0F); };
-  for (int i = static_cast<int>(threadIdx.x); i < a.cols; i += static_cast<int>(blockDim.x)) sum_g += weighted(i), sum_gx += weighted(i) * normed(i);
+  for (int i = static_cast<int>(threadIdx.x); i < a.cols; i += static_cast<int>(blockDim.x))
+    sum_g += weighted(i), sum_gx += weighted(i) * normed(i);
   const float mean_g = a.rms ? 0.0F : over_block<Sum>(sum_g) / count, mean_gx = over_block<Sum>(sum_gx) / count;
   for (int i = static_cast<int>(threadIdx.x); i < a.cols; i += static_cast<int>(blockDim.x)) {
     const float v = rstd * (weighted(i) - mean_g - normed(i) * mean_gx);
@@ -353,8 +354,10 @@ void backward_of_norm(Kernels& k, Context& ctx, const Tensor& x, const Kernels::
       const dim3 grid(static_cast<unsigned>(blocks)), block(threads, teams);
       if (dsub.defined()) launch(ctx, "norm_backward", norm_backward_rows<T, threads, each, true>, grid, block, shared, rows);
       else launch(ctx, "norm_backward", norm_backward_rows<T, threads, each, false>, grid, block, shared, rows);
-      if (dweight != nullptr) add_parts<Sum>(ctx, "norm_backward", rows.parts, blocks, cols, 2 * cols, dweight, 1.0F, out.accumulate_dweight);
-      if (dbias != nullptr) add_parts<Sum>(ctx, "norm_backward", rows.parts + cols, blocks, cols, 2 * cols, dbias, 1.0F, out.accumulate_dbias);
+      if (dweight != nullptr)
+        add_parts<Sum>(ctx, "norm_backward", rows.parts, blocks, cols, 2 * cols, dweight, 1.0F, out.accumulate_dweight);
+      if (dbias != nullptr)
+        add_parts<Sum>(ctx, "norm_backward", rows.parts + cols, blocks, cols, 2 * cols, dbias, 1.0F, out.accumulate_dbias);
     };
     if (wide && with_team(cols, with)) return;
     if (out.dx.defined()) launch(ctx, "norm_backward", norm_backward_any<T>, dim3(static_cast<unsigned>(n)), dim3(256), 0, rows);
@@ -398,15 +401,16 @@ void CudaKernels::norm(Context& ctx, const Tensor& x, const NormArgs& given, Ten
   });
 }
 
-void CudaKernels::norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
-                                NormGradients& out) {
+void CudaKernels::norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
+                                const Tensor& dy, NormGradients& out) {
   Tensor none;
   backward_of_norm(*this, ctx, x, args, mean, rstd, dy, out, none);
 }
 
 void CudaKernels::add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
                                     const Tensor& dy, NormGradients& out, Tensor& dsub) {
-  const bool together = args.dropout.p > 0.0F && sum.cols() % 64 == 0 && sum.cols() <= most_cols && all_wide({&sum, &dy, &out.dx, &dsub, &args.weight});
+  const bool together = args.dropout.p > 0.0F && sum.cols() % 64 == 0 && sum.cols() <= most_cols &&
+      all_wide({&sum, &dy, &out.dx, &dsub, &args.weight});
   if (!together) return Kernels::add_norm_backward(ctx, sum, args, mean, rstd, dy, out, dsub);
   backward_of_norm(*this, ctx, sum, args, mean, rstd, dy, out, dsub);
 }

@@ -106,7 +106,9 @@ __global__ void adam_chunks(const AdamTensor* tensors, int count, const AdamArgs
     w = m / (sqrtf(v) * root + args.eps) * rate + w * keep;
   };
   const bool wide = (reinterpret_cast<std::uintptr_t>(t.w) | reinterpret_cast<std::uintptr_t>(t.g) | reinterpret_cast<std::uintptr_t>(t.m) |
-                     reinterpret_cast<std::uintptr_t>(t.v) | reinterpret_cast<std::uintptr_t>(t.low)) % 16 == 0;
+                     reinterpret_cast<std::uintptr_t>(t.v) | reinterpret_cast<std::uintptr_t>(t.low)) %
+          16 ==
+      0;
   const std::int64_t whole = wide ? begin + (end - begin) / 4 * 4 : begin;
   for (std::int64_t i = begin + threadIdx.x * 4; i < whole; i += blockDim.x * 4) {
     float w[4], g[4], m[4], v[4];

@@ -42,7 +42,8 @@ void over_rows(Context& ctx, const char* name, const Extent& extent, const F& f)
   unsigned x = 256;
   while (x > 1 && x / 2 >= pieces) x /= 2;
   const unsigned y = std::min<unsigned>(256 / x, 64);
-  const dim3 grid(static_cast<unsigned>(blocks_of(pieces, x)), static_cast<unsigned>(std::min<std::int64_t>(blocks_of(extent.rows, y), 32768)));
+  const dim3 grid(static_cast<unsigned>(blocks_of(pieces, x)),
+                  static_cast<unsigned>(std::min<std::int64_t>(blocks_of(extent.rows, y), 32768)));
   if (extent.wide) launch(ctx, name, over_rows_kernel<8, F>, grid, dim3(x, y), 0, f, extent.rows, extent.cols);
   else launch(ctx, name, over_rows_kernel<1, F>, grid, dim3(x, y), 0, f, extent.rows, extent.cols);
 }

@@ -37,8 +37,8 @@ __global__ void add_patches(Rows<const T> dy, PatchGrid g, Rows<T> dx, std::int6
   const std::int64_t first_x = x < g.patch_width ? 0 : (x - g.patch_width) / g.stride_x + 1, last_x = min(g.across - 1, x / g.stride_x);
   for (std::int64_t py = first_y; py <= last_y; ++py)
     for (std::int64_t px = first_x; px <= last_x; ++px)
-      sum += to_float(*dy.at((image * g.down + py) * g.across + px,
-                             (c * g.patch_height + y - py * g.stride_y) * g.patch_width + x - px * g.stride_x));
+      sum += to_float(
+          *dy.at((image * g.down + py) * g.across + px, (c * g.patch_height + y - py * g.stride_y) * g.patch_width + x - px * g.stride_x));
   *dx.at(row, x) = from_float<T>(sum);
 }
 

@@ -38,20 +38,22 @@ __global__ void reduce_middle(const T* x, std::int64_t outer, std::int64_t n, st
 }
 
 template <class Op>
-void reduce_one(Context& ctx, const Tensor& x, std::int64_t outer, std::int64_t n, std::int64_t inner, Tensor& y, float factor, bool accumulate) {
+void reduce_one(Context& ctx, const Tensor& x, std::int64_t outer, std::int64_t n, std::int64_t inner, Tensor& y, float factor,
+                bool accumulate) {
   visit_device_float("reduce", x.dtype(), [&]<class T>() {
     visit_device_float("reduce", y.dtype(), [&]<class Y>() {
       const T* from = values_of<T>(x);
       Y* to = mutable_values_of<Y>(y);
       if (inner == 1) {
         const unsigned threads = n >= 1024 ? 256 : n >= 256 ? 128 : 32;
-        launch(ctx, "reduce", reduce_lines<Op, T, Y>, dim3(static_cast<unsigned>(outer)), dim3(threads), 0, from, n, to, factor, accumulate);
+        launch(ctx, "reduce", reduce_lines<Op, T, Y>, dim3(static_cast<unsigned>(outer)), dim3(threads), 0, from, n, to, factor,
+               accumulate);
       } else if (outer == 1 && n >= 64) {
-        reduce_columns<Op>(ctx, "reduce", ElementsOf<T>{{from, inner}}, n, inner, reinterpret_cast<std::uintptr_t>(from) % 16 == 0, to, factor,
-                           accumulate);
+        reduce_columns<Op>(ctx, "reduce", ElementsOf<T>{{from, inner}}, n, inner, reinterpret_cast<std::uintptr_t>(from) % 16 == 0, to,
+                           factor, accumulate);
       } else {
-        launch(ctx, "reduce", reduce_middle<Op, T, Y>, dim3(static_cast<unsigned>(blocks_of(outer * inner, 256))), dim3(256), 0, from, outer, n,
-               inner, to, factor, accumulate);
+        launch(ctx, "reduce", reduce_middle<Op, T, Y>, dim3(static_cast<unsigned>(blocks_of(outer * inner, 256))), dim3(256), 0, from,
+               outer, n, inner, to, factor, accumulate);
       }
     });
   });
