@@ -3,6 +3,7 @@
 
 #include "cli/training.h"
 #include "io/shared/json.h"
+#include "transformer/core/context.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/tokenizers/tokenizer.h"
 #include "transformer/vision/image.h"
