@@ -2,6 +2,7 @@
 #include <fstream>
 
 #include "io/shared/base64.h"
+#include "models/shared/purpose.h"
 #include "serve/api.h"
 #include "serve/generation.h"
 #include "transformer/core/error.h"
@@ -16,23 +17,6 @@ std::vector<std::string> texts_of(const AnyOf& field, const std::string& name, s
   if (texts.empty()) detail::wrong(name, "a text or a list of texts");
   if (texts.size() > most) detail::wrong(name, fmt::format("{} texts or fewer", most));
   return texts;
-}
-
-std::string_view purpose_name(Purpose purpose) {
-  switch (purpose) {
-    case Purpose::text_vectors: return "text_vectors";
-    case Purpose::next_words: return "next_words";
-    case Purpose::masked_words: return "masked_words";
-    case Purpose::text_labels: return "text_labels";
-    case Purpose::token_labels: return "token_labels";
-    case Purpose::another_text: return "another_text";
-    case Purpose::image_vectors: return "image_vectors";
-    case Purpose::image_labels: return "image_labels";
-    case Purpose::forecast: return "forecast";
-    case Purpose::series_vectors: return "series_vectors";
-    case Purpose::series_labels: return "series_labels";
-  }
-  return "";
 }
 
 json labels_json(const std::vector<Label>& labels) {
@@ -83,7 +67,7 @@ json Api::models_list() const {
                     {"object", "model"},
                     {"created", m->created()},
                     {"owned_by", "local"},
-                    {"purpose", purpose_name(m->purpose())}});
+                    {"purpose", name_of(m->purpose())}});
   return {{"object", "list"}, {"data", data}};
 }
 
