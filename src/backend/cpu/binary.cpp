@@ -4,6 +4,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backend/axes.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/math-inl.h"
@@ -66,24 +67,8 @@ namespace transformer {
 
 HWY_EXPORT(BinaryForward);
 
-namespace {
-
-// Steps of a contiguous tensor over the axes of the shape it broadcasts to: 0 along what it repeats.
-std::vector<std::int64_t> broadcast_steps(const Shape& shape, const Shape& target) {
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(target.rank()), 0);
-  std::int64_t step = 1;
-  for (int i = 1; i <= shape.rank(); step *= shape[-i], ++i)
-    if (shape[-i] != 1) steps[steps.size() - static_cast<std::size_t>(i)] = step;
-  return steps;
-}
-
-}  // namespace
-
 void CpuKernels::binary(Context& ctx, Binary kind, const Tensor& a, const Tensor& b, Tensor& y) {
-  const std::vector<std::int64_t> a_steps = broadcast_steps(a.shape(), y.shape()), b_steps = broadcast_steps(b.shape(), y.shape());
-  std::vector<Loop> nest;
-  for (int i = 0; i < y.rank(); ++i) nest.push_back({y.dim(i), a_steps[static_cast<std::size_t>(i)], b_steps[static_cast<std::size_t>(i)]});
-  nest = merge_loops(nest);
+  std::vector<Loop> nest = broadcast_nest(a, b, y);
   Loop line{1, 1, 1};
   if (!nest.empty()) line = nest.back(), nest.pop_back();
   HWY_DYNAMIC_DISPATCH(BinaryForward)(ctx, kind, a, b, y, nest, line);

@@ -5,6 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backend/axes.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/math-inl.h"
@@ -149,42 +150,10 @@ void reduce_axis(Context& ctx, bool max, const Tensor& x, ReduceAxis axis, Tenso
 }  // namespace
 
 void CpuKernels::reduce(Context& ctx, Reduction kind, const Tensor& x, Tensor& y, bool accumulate) {
-  if (x.numel() == 0 || y.numel() == 0) {
-    if (!accumulate) fill(ctx, kind == Reduction::sum ? 0.0F : std::numeric_limits<float>::quiet_NaN(), y);
-    return;
-  }
-  const float factor = kind == Reduction::mean ? static_cast<float>(static_cast<double>(y.numel()) / static_cast<double>(x.numel())) : 1.0F;
-
-  // Neighbouring axes with the same fate are one axis: kept and reduced ones take turns.
-  struct Axis {
-    std::int64_t n;
-    bool reduced;
-  };
-  std::vector<Axis> axes;
-  for (int i = 0; i < x.rank(); ++i) {
-    const bool reduced = y.dim(i) != x.dim(i);
-    if (x.dim(i) == 1) continue;
-    if (!axes.empty() && axes.back().reduced == reduced) axes.back().n *= x.dim(i);
-    else axes.push_back({x.dim(i), reduced});
-  }
-  auto last_reduced = [&] { return std::find_if(axes.rbegin(), axes.rend(), [](const Axis& a) { return a.reduced; }); };
-  if (last_reduced() == axes.rend()) axes.insert(axes.begin(), {1, true});
-
-  // One axis after the other from the last; all but the final result are float32.
-  Tensor from = x;
-  while (true) {
-    const auto at = last_reduced();
-    const std::int64_t n = at->n;
-    std::int64_t inner = 1, outer = 1;
-    for (auto i = axes.rbegin(); i != at; ++i) inner *= i->n;
-    for (auto i = at + 1; i != axes.rend(); ++i) outer *= i->n;
-    axes.erase(at.base() - 1);
-    const bool done = last_reduced() == axes.rend();
-    Tensor to = done ? y : Tensor::empty(ctx, {outer, inner});
-    reduce_axis(ctx, kind == Reduction::max, from, {outer, n, inner, n * inner, inner, 1}, to, done ? factor : 1.0F, done && accumulate);
-    if (done) return;
-    from = to;
-  }
+  reduce_axes(*this, ctx, kind, x, y, accumulate,
+              [&](const Tensor& from, std::int64_t outer, std::int64_t n, std::int64_t inner, Tensor& to, float factor, bool adds) {
+    reduce_axis(ctx, kind == Reduction::max, from, {outer, n, inner, n * inner, inner, 1}, to, factor, adds);
+  });
 }
 
 void CpuKernels::sum_rows(Context& ctx, const Tensor& x, Tensor& y, bool accumulate) {

@@ -1,7 +1,7 @@
 // Functions of one tensor, element by element, and their gradients; functions of two that broadcast.
 #include <vector>
 
-#include "backend/cpu/loops.h"
+#include "backend/axes.h"
 #include "backend/cuda/activations.cuh"
 #include "backend/cuda/over_rows.cuh"
 
@@ -240,15 +240,6 @@ struct Combine {
   }
 };
 
-// Steps of a contiguous tensor over the axes of the shape it broadcasts to: 0 along what it repeats.
-std::vector<std::int64_t> broadcast_steps_of(const Shape& shape, const Shape& target) {
-  std::vector<std::int64_t> steps(static_cast<std::size_t>(target.rank()), 0);
-  std::int64_t step = 1;
-  for (int i = 1; i <= shape.rank(); step *= shape[-i], ++i)
-    if (shape[-i] != 1) steps[steps.size() - static_cast<std::size_t>(i)] = step;
-  return steps;
-}
-
 }  // namespace
 
 void CudaKernels::unary(Context& ctx, Unary kind, const Tensor& x, Tensor& y) {
@@ -298,10 +289,7 @@ void CudaKernels::gated_backward(Context& ctx, Activation kind, const Tensor& x,
 
 void CudaKernels::binary(Context& ctx, Binary kind, const Tensor& a, const Tensor& b, Tensor& y) {
   if (y.numel() == 0) return;
-  const std::vector<std::int64_t> a_steps = broadcast_steps_of(a.shape(), y.shape()), b_steps = broadcast_steps_of(b.shape(), y.shape());
-  std::vector<Loop> nest;
-  for (int i = 0; i < y.rank(); ++i) nest.push_back({y.dim(i), a_steps[static_cast<std::size_t>(i)], b_steps[static_cast<std::size_t>(i)]});
-  nest = merge_loops(nest);
+  std::vector<Loop> nest = broadcast_nest(a, b, y);
   Loop line{1, 1, 1};
   if (!nest.empty()) line = nest.back(), nest.pop_back();
   visit_device_float("binary", y.dtype(), [&]<class T>() {
