@@ -15,6 +15,7 @@ struct CudaReport {
     double milliseconds = 0.0;
   };
   std::int64_t launches = 0, waits = 0;  // kernels, and waits of the host for the card
+  std::int64_t graphs = 0;               // passes that were sent as a whole
   std::vector<Kernel> kernels = {};      // while they are timed; the longest first
 };
 

@@ -21,7 +21,7 @@ constexpr bool fits(std::size_t block, std::size_t wanted) { return block - want
 
 }  // namespace
 
-Allocator::~Allocator() { release_kept(); }
+Allocator::~Allocator() { trim(0); }
 
 std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;

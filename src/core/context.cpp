@@ -1,5 +1,8 @@
 #include "transformer/core/context.h"
 
+#include <utility>
+
+#include "core/pass_allocator.h"
 #include "transformer/core/parallel.h"
 #include "transformer/core/setting_error.h"
 
@@ -25,6 +28,45 @@ void Context::set_precision(DType precision) {
   if (precision != DType::float32 && precision != DType::bfloat16)
     fail("Context", "precision must be float32 or bfloat16, got {}", precision);
   precision_ = precision;
+}
+
+MemoryStats Context::memory() const {
+  MemoryStats sum = (outside_ ? outside_ : allocator_)->stats();
+  if (!pass_allocator_) return sum;
+  const MemoryStats passes = static_cast<const Allocator&>(*pass_allocator_).stats();
+  sum.in_use += passes.in_use, sum.peak_in_use += passes.peak_in_use;
+  sum.reserved += passes.reserved, sum.peak_reserved += passes.peak_reserved;
+  return sum;
+}
+
+Pass::Pass(Context& ctx) : ctx_(ctx.backend_->has_passes() && !ctx.outside_ ? &ctx : nullptr) {
+  if (ctx_ == nullptr) return;
+  // The first one is like other work: what it leaves behind, such as tables, does not lie among the memory of passes.
+  if (ctx.passes_++ > 0) {
+    if (!ctx.pass_allocator_) {
+      ctx.allocator_->release_kept();
+      ctx.pass_allocator_ = std::make_shared<PassAllocator>(ctx.backend_);
+    }
+    ctx.pass_allocator_->begin();
+    ctx.outside_ = std::exchange(ctx.allocator_, ctx.pass_allocator_);
+  } else {
+    ctx.outside_ = ctx.allocator_;
+  }
+  ctx.backend_->begin_pass(ctx.random_.step());
+}
+
+void Pass::leave(bool wanted) {
+  Context& ctx = *std::exchange(ctx_, nullptr);
+  ctx.allocator_ = std::exchange(ctx.outside_, nullptr);
+  ctx.backend_->end_pass(wanted);
+}
+
+void Pass::end() {
+  if (ctx_ != nullptr) leave(true);
+}
+
+Pass::~Pass() {
+  if (ctx_ != nullptr) leave(false);
 }
 
 }  // namespace transformer

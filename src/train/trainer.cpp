@@ -38,8 +38,9 @@ void Trainer::State::update(std::vector<Batch>& batches) {
   ctx.random().begin_step(static_cast<std::uint32_t>(step));
   auto done = std::make_unique<Launched>();
   done->step = step, done->epoch = epoch + 1, done->lr = schedule(step);
-  const Weights statistics_before = copy_of(ctx, statistics);
   for (const Batch& b : batches) done->targets += static_cast<double>(b.targets), done->tokens += b.tokens;
+  Pass pass(ctx);
+  const Weights statistics_before = copy_of(ctx, statistics);
   adam.begin(ctx, done->lr);
   for (const Batch& b : batches) {
     const double share = static_cast<double>(b.targets) / done->targets;
@@ -52,6 +53,7 @@ void Trainer::State::update(std::vector<Batch>& batches) {
   std::vector<Tensor> now = tensors_of(statistics);
   if (!now.empty()) kernels(ctx).undo_if_skipped(ctx, statistics_before, now, adam.step_state());
   if (!ema.empty()) kernels(ctx).blend(ctx, ema.blocks, config.ema_decay, ema.of, adam.step_state());
+  pass.end();
   done->arrival = adam.result(ctx, done->result);
   launched.push_back(std::move(done));
 }

@@ -3,6 +3,7 @@
 // the ops) is declared one room up, in src/backend/kernels.h.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -35,6 +36,12 @@ class Backend {
   virtual std::string description() const { return {}; }  // for people: "NVIDIA H200 (sm_90), 138.2 of 139.8 GiB free"
   // So many updates of a training may be under way before the host must know how the first of them went.
   virtual int steps_ahead() const { return 0; }
+
+  // What is asked for between begin_pass and end_pass may be done at its end, all at once; a device that has seen a pass may repeat it
+  // faster than it is asked for (see Pass). Passes belong to the calling thread. end_pass(false): none of it is to be done.
+  virtual bool has_passes() const { return false; }
+  virtual void begin_pass(std::uint32_t random_step) { static_cast<void>(random_step); }
+  virtual void end_pass(bool wanted) { static_cast<void>(wanted); }
 };
 
 // Defined by src/backend/dispatch.cpp, the one place that switches over devices.

@@ -21,6 +21,8 @@ struct ContextOptions {
   DType precision = DType::float32;  // type of activations: float32 or bfloat16; weights stay float32
 };
 
+class PassAllocator;
+
 class Context {
  public:
   explicit Context(const ContextOptions& options = {});
@@ -28,6 +30,7 @@ class Context {
   Device device() const { return device_; }
   int threads() const { return threads_; }
   Allocator& allocator() { return *allocator_; }
+  MemoryStats memory() const;  // of tensors, those of passes too
   Backend& backend() { return *backend_; }
   Random& random() { return random_; }
   DType precision() const { return precision_; }
@@ -45,6 +48,7 @@ class Context {
 
  private:
   friend class NoGradients;
+  friend class Pass;
   Device device_;
   int threads_;
   DType precision_ = DType::float32;
@@ -52,7 +56,25 @@ class Context {
   std::uint64_t tape_order_ = 0;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Allocator> allocator_;
+  std::shared_ptr<Allocator> outside_;           // while a pass is under way: the allocator of everything else
+  std::shared_ptr<PassAllocator> pass_allocator_;  // made by the second pass
+  std::int64_t passes_ = 0;
   Random random_;
+};
+
+// An update of a training, or other work that comes again and again: with the same sizes it asks for the same things at the same
+// addresses, and the device may take it as a whole. begin_step of the random numbers comes first. Nothing may be read back before end().
+class Pass {
+ public:
+  explicit Pass(Context& ctx);
+  ~Pass();  // without end(), as after an exception: what was not yet done is not done
+  void end();
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+ private:
+  void leave(bool wanted);
+  Context* ctx_;  // null: it has ended, or the device has no passes
 };
 
 // While alive, ops record nothing: for inference and for updates of weights.

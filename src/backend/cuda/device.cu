@@ -170,11 +170,13 @@ CudaKernels::CudaKernels(int device) : device_(device), name_(Device::cuda(devic
   staging_ = std::make_unique<Staging>();
   places_ = std::make_shared<PinnedPlaces>();
   products_ = std::make_unique<CublasLt>();
+  passes_ = std::make_unique<CudaPasses>(*this);
 }
 
 CudaKernels::~CudaKernels() {
   use();
   cudaStreamSynchronize(stream_);
+  passes_.reset();
   products_.reset();
   staging_.reset();
   cudaStreamDestroy(stream_);
@@ -197,7 +199,7 @@ void CudaKernels::launching() {
 }
 
 CudaReport CudaKernels::take_report() {
-  CudaReport report{.launches = counts_.launches.exchange(0), .waits = counts_.waits.exchange(0)};
+  CudaReport report{.launches = counts_.launches.exchange(0), .waits = counts_.waits.exchange(0), .graphs = passes_->take_replayed()};
   check_cuda(cudaStreamSynchronize(stream_), "report");
   std::map<std::string, CudaReport::Kernel> by_name;
   for (const CudaTime& time : times_) {
@@ -245,9 +247,18 @@ std::byte* CudaKernels::allocate(std::size_t bytes) {
 
 void CudaKernels::deallocate(std::byte* data, std::size_t) noexcept { cudaFreeAsync(data, stream_); }
 
+void CudaKernels::begin_pass(std::uint32_t random_step) {
+  use();
+  passes_->begin(random_step);
+}
+void CudaKernels::end_pass(bool wanted) { passes_->end(wanted); }
+const std::uint32_t* CudaKernels::random_step(std::uint32_t step) const { return passes_->random_step(step); }
+CudaPass* CudaKernels::pass() const { return passes_->current(); }
+
 void CudaKernels::to_device(const void* from, std::byte* to, std::size_t bytes) {
   if (bytes == 0) return;
   use();
+  if (pass() != nullptr) return passes_->upload(from, to, bytes);
   const std::lock_guard lock(mutex_);
   staging_->copy(static_cast<const std::byte*>(from), to, bytes, stream_);
 }
@@ -255,6 +266,7 @@ void CudaKernels::to_device(const void* from, std::byte* to, std::size_t bytes) 
 void CudaKernels::to_host(const std::byte* from, void* to, std::size_t bytes) {
   if (bytes == 0) return;
   use();
+  passes_->flush();
   ++counts_.waits;
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy to the host");
   check_cuda(cudaStreamSynchronize(stream_), "copy to the host");
@@ -262,12 +274,14 @@ void CudaKernels::to_host(const std::byte* from, void* to, std::size_t bytes) {
 
 std::unique_ptr<Arrival> CudaKernels::to_host_later(const std::byte* from, void* to, std::size_t bytes) {
   use();
+  passes_->flush();
   if (bytes > PinnedPlaces::size) return Backend::to_host_later(from, to, bytes);
   return std::make_unique<CudaArrival>(places_, from, to, bytes, stream_);
 }
 
 void CudaKernels::synchronize() {
   use();
+  passes_->flush();
   ++counts_.waits;
   check_cuda(cudaStreamSynchronize(stream_), "synchronize");
 }

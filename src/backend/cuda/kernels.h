@@ -15,6 +15,8 @@
 namespace transformer {
 
 class CublasLt;      // products by shape, see cublaslt.h
+class CudaPass;      // what is done at the end of a pass, see pass.h
+class CudaPasses;
 class PinnedPlaces;  // where results arrive, see device.cu
 class Staging;       // pinned memory on the way to the device, see device.cu
 
@@ -44,6 +46,9 @@ class CudaKernels final : public Kernels {
   void synchronize() override;
   std::string description() const override;
   int steps_ahead() const override { return 3; }
+  bool has_passes() const override { return true; }
+  void begin_pass(std::uint32_t random_step) override;
+  void end_pass(bool wanted) override;
 
   void fill(Context& ctx, float value, Tensor& y) override;
   void copy(Context& ctx, const Tensor& x, Tensor& y) override;
@@ -109,6 +114,10 @@ class CudaKernels final : public Kernels {
   void launching();                   // before every launch
   void launched(const char* kernel);  // after every launch: counts it, and makes CUDA's complaint an Error that names the kernel
   void time_kernels(bool on) { timing_ = on; }
+  bool is_timing() const { return timing_; }
+  void count_launches(std::int64_t launches) { counts_.launches += launches; }
+  const std::uint32_t* random_step(std::uint32_t step) const;  // where the pass has it on the card; null: there is no pass, or it has another
+  CudaPass* pass() const;                                      // that the calling thread is in; null: work is done as it comes
   CudaReport take_report();
 
  protected:
@@ -125,6 +134,7 @@ class CudaKernels final : public Kernels {
   std::unique_ptr<Staging> staging_;
   std::shared_ptr<PinnedPlaces> places_;
   std::unique_ptr<CublasLt> products_;
+  std::unique_ptr<CudaPasses> passes_;
 };
 
 inline CudaKernels& cuda(Context& ctx) { return static_cast<CudaKernels&>(ctx.backend()); }

@@ -96,7 +96,7 @@ void CudaKernels::linear(Context& ctx, const Tensor& x, const Tensor& weight, co
       if (args.dropout.p > 0.0F && wide && y.cols() % 64 == 0) {
         const std::int64_t threads = y.numel() / 8;
         return launch(ctx, "linear", activate_and_drop<T, B, F>, dim3(static_cast<unsigned>(blocks_of(threads, 256))), dim3(256), 0,
-                      rows_of<T>(z), bias, mutable_rows_of<T>(y), y.rows(), y.cols(), Dropout(args.dropout));
+                      rows_of<T>(z), bias, mutable_rows_of<T>(y), y.rows(), y.cols(), Dropout(ctx, args.dropout));
       }
       over_rows(ctx, "linear", {y.rows(), y.cols(), wide}, Activated<T, B, F>{rows_of<T>(z), bias, mutable_rows_of<T>(y)});
       if (args.dropout.p > 0.0F) dropout(ctx, y, args.dropout, y);

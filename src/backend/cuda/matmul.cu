@@ -181,18 +181,18 @@ void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const vo
   const auto address = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c) |
       256U;
   p.alignment = static_cast<int>(address & (~address + 1));
-  const std::shared_ptr<Plan> plan = plan_of(p);
   const float beta = p.accumulate ? 1.0F : 0.0F;
-  CudaKernels& device = cuda(ctx);
-  device.use();
-  // A product may be several kernels that hand parts over through the workspace: another thread's must not come between.
-  const std::lock_guard lock(mutex_);
-  if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), p);
-  device.launching();
-  check_product(functions_->matmul(handle_, plan->desc, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c, &plan->algorithm,
-                                   workspace_, workspace_bytes, device.stream()),
-                p);
-  device.launched("matmul");
+  launch_with(
+      ctx, "matmul",
+      [=, this, plan = plan_of(p)](cudaStream_t stream) {
+        // A product may be several kernels that hand parts over through the workspace: another thread's must not come between.
+        const std::lock_guard lock(mutex_);
+        if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), p);
+        check_product(functions_->matmul(handle_, plan->desc, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c,
+                                         &plan->algorithm, workspace_, workspace_bytes, stream),
+                      p);
+      },
+      p, alpha, a, b, c, bias);
 }
 
 void CudaKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) {

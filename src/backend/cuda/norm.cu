@@ -139,7 +139,7 @@ __global__ void norm_forward_any(const NormRows<T> a) {
     for (int i = static_cast<int>(threadIdx.x); i < a.cols; i += static_cast<int>(blockDim.x)) {
       const float keep = a.dropout.threshold == 0
           ? 1.0F
-          : a.dropout.factor(random_bits(a.dropout.stream, static_cast<std::uint64_t>(row * a.cols + i)));
+          : a.dropout.factor(random_bits(a.dropout.address(), static_cast<std::uint64_t>(row * a.cols + i)));
       out[i] = from_float<T>(to_float(in[i]) + to_float(*a.sub.at(row, i)) * keep);
     }
     in = out;  // each thread reads what it wrote
@@ -325,7 +325,7 @@ void backward_of_norm(Kernels& k, Context& ctx, const Tensor& x, const Kernels::
                              rows_of<T>(dy),
                              mutable_rows_of<T>(out.dx),
                              mutable_rows_of<T>(dsub),
-                             dsub.defined() ? Dropout(args.dropout) : Dropout(),
+                             dsub.defined() ? Dropout(ctx, args.dropout) : Dropout(),
                              values_of<float>(args.weight),
                              values_of<float>(mean),
                              values_of<float>(rstd),
@@ -387,7 +387,7 @@ void CudaKernels::norm(Context& ctx, const Tensor& x, const NormArgs& given, Ten
                            static_cast<int>(x.cols()),
                            args.kind == NormKind::rms_norm,
                            args.eps,
-                           drops ? Dropout(args.dropout) : Dropout()};
+                           drops ? Dropout(ctx, args.dropout) : Dropout()};
     const bool wide = all_wide({&x, &args.sub, &sum, &y, &args.weight, &args.bias}) && x.cols() % (drops ? 64 : 8) == 0;
     const auto with = [&](auto team, auto turns) {
       constexpr int threads = decltype(team)::value, n = decltype(turns)::value;

@@ -130,6 +130,7 @@ class GuardedKernels final : public ForwardingKernels {
   void synchronize() override { ++waits; }
   std::string description() const override { return "the CPU behind memory that the host cannot touch, for tests"; }
   int steps_ahead() const override { return 3; }
+  bool has_passes() const override { return true; }  // for their memory's sake
 
   // Coarse kernels are one launch here, however the CPU composes them.
   // More columns than classes, as GPUs want them.
