@@ -132,12 +132,13 @@ void measure_training(const char* name, const json& config, std::int64_t rows, s
 
 }  // namespace
 
-void cuda_bench(bool profile) {
+void cuda_bench(bool profile, bool tune) {
   Context ctx({.device = Device::cuda()});
   std::printf("%s, bfloat16\n", ctx.backend().description().c_str());
   measure_training("Transformer base, 512 x (48 + 48)", base_translator(), 512, 48, profile);
   measure_training("GPT-2 124M, 32 x 1,024", gpt2_124m(), 32, 1024, profile);
   measure_training("ViT-B/16, 256 images", vit_base(), 256, 0, profile);
+  if (tune) std::printf("%s", measured_cuda_products(ctx).c_str());
 }
 
 }  // namespace transformer::bench

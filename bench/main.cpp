@@ -5,7 +5,7 @@
 // ./run bench profile WORK [...]: time by kernel of a step.
 // ./run bench scaling [...]: training, reading and writing with 1, 2, 4 … threads, beside PyTorch.
 // ./run bench launches: kernels, copies and waits of a training step.
-// ./run bench cuda [--profile]: training steps and generation on a GPU.
+// ./run bench cuda [--profile] [--tune]: training steps and generation on a GPU.
 // ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
 #include <algorithm>
 #include <cstdio>
@@ -159,7 +159,8 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "cuda") == 0) {
-    cuda_bench(argc > 2 && std::strcmp(argv[2], "--profile") == 0);
+    const auto asked = [&](const char* flag) { return std::any_of(argv + 2, argv + argc, [&](const char* a) { return std::strcmp(a, flag) == 0; }); };
+    cuda_bench(asked("--profile"), asked("--tune"));
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "launches") == 0) {

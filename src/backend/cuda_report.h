@@ -21,5 +21,6 @@ struct CudaReport {
 
 void time_cuda_kernels(Context& ctx, bool on);  // events around every launch: for seeing where time goes, not how much it is in all
 CudaReport take_cuda_report(Context& ctx);
+std::string measured_cuda_products(Context& ctx);  // lines for cuda/algorithms.h: of the products that were asked for so far
 
 }  // namespace transformer

@@ -77,6 +77,7 @@ void Allocator::trim(std::size_t limit) noexcept {
 void Allocator::release_kept() {
   const std::lock_guard lock(mutex_);
   trim(0);
+  backend_->release_freed();
 }
 
 MemoryStats Allocator::stats() const {

@@ -1,5 +1,6 @@
 #include "transformer/core/context.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/pass_allocator.h"
@@ -34,8 +35,10 @@ MemoryStats Context::memory() const {
   MemoryStats sum = (outside_ ? outside_ : allocator_)->stats();
   if (!pass_allocator_) return sum;
   const MemoryStats passes = static_cast<const Allocator&>(*pass_allocator_).stats();
-  sum.in_use += passes.in_use, sum.peak_in_use += passes.peak_in_use;
-  sum.reserved += passes.reserved, sum.peak_reserved += passes.peak_reserved;
+  // The peaks may be of different times: before the second pass all that was kept goes back.
+  sum.peak_in_use = std::max(sum.peak_in_use, sum.in_use + passes.peak_in_use);
+  sum.peak_reserved = std::max(sum.peak_reserved, sum.reserved + passes.peak_reserved);
+  sum.in_use += passes.in_use, sum.reserved += passes.reserved;
   return sum;
 }
 

@@ -39,7 +39,7 @@ std::shared_ptr<std::byte> PassAllocator::allocate(std::size_t bytes) {
 
 // A slab with room for a few requests more, or, where memory is short, for this one.
 void PassAllocator::add_slab(std::size_t bytes) {
-  const std::size_t wanted = whole(std::max({bytes, stats_.reserved / 2, std::size_t{32} << 20}));
+  const std::size_t wanted = whole(std::max({bytes, stats_.reserved / 8, std::size_t{32} << 20}));
   Slab slab{nullptr, wanted};
   try {
     slab.data = backend_->allocate(wanted);
@@ -87,12 +87,14 @@ void PassAllocator::begin() {
   std::size_t used = 0;
   for (const Slab& slab : slabs_) used += slab.used;
   give_back_slabs();
-  add_slab(used);
+  backend_->release_freed();
+  add_slab(whole(used + used / 16));  // in one slab blocks lie otherwise than in several
 }
 
 void PassAllocator::release_kept() {
   const std::lock_guard lock(mutex_);
-  if (stats_.in_use == 0) give_back_slabs();
+  if (stats_.in_use > 0) return;
+  give_back_slabs();
 }
 
 }  // namespace transformer

@@ -326,6 +326,10 @@ std::int64_t TranslateTask::plan(std::int64_t epoch) {
 Batch TranslateTask::prepare(std::int64_t index) const {
   PairIds ids = make_batch(*training_, plan_[static_cast<std::size_t>(index)]);
   const auto targets = static_cast<std::int64_t>(ids.labels.size()), tokens = static_cast<std::int64_t>(ids.source.size()) + targets;
+  if (context().backend().has_passes())
+    round_sizes(ids, {.longest_source = network()->encoder.max_length(),
+                      .longest_target = network()->decoder.max_length(),
+                      .ignored = static_cast<std::int32_t>(network()->settings.ignored_label)});
   return {.content = std::move(ids), .targets = targets, .tokens = tokens};
 }
 

@@ -24,6 +24,7 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::byte* allocate(std::size_t bytes) = 0;  // aligned to 64 bytes at least; throws Error when there is none
   virtual void deallocate(std::byte* data, std::size_t bytes) noexcept = 0;
+  virtual void release_freed() {}  // gives what was deallocated back to the system, where the device keeps it; waits
 
   // Does the host read and write the memory through pointers? If not, only the device's kernels do, and the copies below.
   virtual bool host_access() const { return true; }

@@ -247,6 +247,14 @@ std::byte* CudaKernels::allocate(std::size_t bytes) {
 
 void CudaKernels::deallocate(std::byte* data, std::size_t) noexcept { cudaFreeAsync(data, stream_); }
 
+void CudaKernels::release_freed() {
+  use();
+  cudaMemPool_t pool = nullptr;
+  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device_), name_);
+  check_cuda(cudaStreamSynchronize(stream_), "memory");
+  check_cuda(cudaMemPoolTrimTo(pool, 0), "memory");
+}
+
 void CudaKernels::begin_pass(std::uint32_t random_step) {
   use();
   passes_->begin(random_step);

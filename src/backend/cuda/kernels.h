@@ -39,6 +39,7 @@ class CudaKernels final : public Kernels {
 
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte* data, std::size_t bytes) noexcept override;
+  void release_freed() override;
   bool host_access() const override { return false; }
   void to_device(const void* from, std::byte* to, std::size_t bytes) override;
   void to_host(const std::byte* from, void* to, std::size_t bytes) override;
@@ -119,6 +120,7 @@ class CudaKernels final : public Kernels {
   const std::uint32_t* random_step(std::uint32_t step) const;  // where the pass has it on the card; null: there is no pass, or it has another
   CudaPass* pass() const;                                      // that the calling thread is in; null: work is done as it comes
   CudaReport take_report();
+  std::string measure_products(Context& ctx);
 
  protected:
   const char* device_name() const override { return name_.c_str(); }

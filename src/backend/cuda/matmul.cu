@@ -1,7 +1,11 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
+#include <tuple>
+#include <vector>
 
+#include "backend/cuda/algorithms.h"
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/few_rows.cuh"
 
@@ -9,6 +13,21 @@ namespace transformer {
 namespace {
 
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+constexpr int most_algorithms = 8;
+
+char layout_of(const Product& p) { return p.transpose_a ? (p.transpose_b ? 'x' : 'w') : p.transpose_b ? 't' : 'n'; }
+bool may_be_measured(const Product& p) { return p.batch == 1 && p.in == DType::bfloat16 && p.alignment == 256 && layout_of(p) != 'x'; }
+
+// The number of the algorithm that was measured to be the fastest; 0: the first.
+int measured_algorithm(const Product& p) {
+  if (!may_be_measured(p)) return 0;
+  const auto same = [&](const MeasuredProduct& t) {
+    return t.m == p.m && t.n == p.n && t.k == p.k && t.layout == layout_of(p) && t.accumulate == p.accumulate && t.bias == p.bias &&
+        t.narrow == (p.out == DType::bfloat16);
+  };
+  const auto found = std::find_if(measured_products.begin(), measured_products.end(), same);
+  return found == measured_products.end() ? 0 : found->algorithm;
+}
 
 void check_product(cublasStatus_t status, const Product& p) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -21,6 +40,13 @@ cudaDataType_t type_of(DType t) {
     case DType::bfloat16: return CUDA_R_16BF;
     case DType::float16: return CUDA_R_16F;
     default: fail("matmul", "needs floating-point tensors, got {}", t);
+  }
+}
+
+__global__ void make_noise(__nv_bfloat16* to, std::int64_t n) {
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += std::int64_t{gridDim.x} * blockDim.x) {
+    const auto bits = static_cast<unsigned>(i) * 2654435761U;
+    to[i] = __float2bfloat16_rn(static_cast<float>((bits ^ bits >> 15) % 2048) / 1024.0F - 1.0F);
   }
 }
 
@@ -59,6 +85,7 @@ struct CublasLt::Functions {
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
   decltype(&cublasLtMatmul) matmul;
+  decltype(&cublasLtGetVersion) version;
 
   Functions() {
     constexpr int major = CUBLAS_VER_MAJOR;
@@ -81,6 +108,7 @@ struct CublasLt::Functions {
     get(preference_create, "cublasLtMatmulPreferenceCreate"), get(preference_destroy, "cublasLtMatmulPreferenceDestroy");
     get(preference_set, "cublasLtMatmulPreferenceSetAttribute");
     get(heuristic, "cublasLtMatmulAlgoGetHeuristic"), get(matmul, "cublasLtMatmul");
+    get(version, "cublasLtGetVersion");
   }
 };
 
@@ -91,7 +119,7 @@ struct CublasLt::Plan {
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
 
-  Plan(const Functions& functions, cublasLtHandle_t handle, const Product& p) : f(functions) {
+  Plan(const Functions& functions, cublasLtHandle_t handle, const Product& p, int choice) : f(functions) {
     const cudaDataType_t in = type_of(p.in), out = type_of(p.out);
     check_product(f.desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), p);
     const cublasOperation_t turned = CUBLAS_OP_T;
@@ -102,6 +130,11 @@ struct CublasLt::Plan {
     a = layout(p, in, p.transpose_a ? p.m : p.k, p.transpose_a ? p.k : p.m, p.a_row, p.a_batch);
     b = layout(p, in, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k, p.b_row, p.b_batch);
     c = layout(p, out, p.n, p.m, p.c_row, p.c_batch);
+    const std::vector<cublasLtMatmulAlgo_t> all = algorithms(handle, p, choice + 1);
+    algorithm = all[std::min(static_cast<std::size_t>(choice), all.size() - 1)];
+  }
+  // As cuBLASLt names them, the one that it takes for the fastest first.
+  std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle, const Product& p, int most) const {
     cublasLtMatmulPreference_t preference = nullptr;
     check_product(f.preference_create(&preference), p);
     const std::size_t workspace = workspace_bytes;
@@ -110,13 +143,15 @@ struct CublasLt::Plan {
     for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       f.preference_set(preference, attribute, &alignment, sizeof alignment);
-    cublasLtMatmulHeuristicResult_t found{};
+    std::array<cublasLtMatmulHeuristicResult_t, most_algorithms> found{};
     int count = 0;
-    const cublasStatus_t status = f.heuristic(handle, desc, b, a, c, c, preference, 1, &found, &count);
+    const cublasStatus_t status = f.heuristic(handle, desc, b, a, c, c, preference, most, found.data(), &count);
     f.preference_destroy(preference);
     check_product(status, p);
     if (count == 0) check_product(CUBLAS_STATUS_NOT_SUPPORTED, p);
-    algorithm = found.algo;
+    std::vector<cublasLtMatmulAlgo_t> out;
+    for (int i = 0; i < count; ++i) out.push_back(found[static_cast<std::size_t>(i)].algo);
+    return out;
   }
   ~Plan() {
     for (cublasLtMatrixLayout_t l : {a, b, c})
@@ -144,6 +179,11 @@ CublasLt::CublasLt() : functions_(std::make_unique<Functions>()) {
   if (const cublasStatus_t status = functions_->create(&handle_); status != CUBLAS_STATUS_SUCCESS)
     fail("Device", "cuBLASLt cannot start (status {})", static_cast<int>(status));
   check_cuda(cudaMalloc(&workspace_, workspace_bytes), "the workspace of products");
+  int device = 0;
+  cudaDeviceProp card{};
+  check_cuda(cudaGetDevice(&device), "Device");
+  check_cuda(cudaGetDeviceProperties(&card, device), "Device");
+  measured_here_ = functions_->version() == measured_version && card.name == measured_card;
 }
 
 CublasLt::~CublasLt() {
@@ -166,7 +206,7 @@ std::shared_ptr<CublasLt::Plan> CublasLt::plan_of(const Product& product) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Plan>& plan = plans_[product];
   if (!plan) {
-    plan = std::make_shared<Plan>(*functions_, handle_, product);
+    plan = std::make_shared<Plan>(*functions_, handle_, product, measured_here_ ? measured_algorithm(product) : 0);
     if (plans_.size() > 65536) {  // ragged batches bring new sizes all the time
       const std::shared_ptr<Plan> kept = plan;
       plans_.clear();
@@ -194,6 +234,59 @@ void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const vo
       },
       p, alpha, a, b, c, bias);
 }
+
+std::string CublasLt::measure(Context& ctx) {
+  std::vector<Product> products;
+  for (const auto& [product, plan] : plans_)
+    if (may_be_measured(product)) products.push_back(product);
+  std::sort(products.begin(), products.end(), [](const Product& a, const Product& b) {
+    return std::tuple(a.m, a.n, a.k, layout_of(a)) < std::tuple(b.m, b.n, b.k, layout_of(b));
+  });
+  const auto noise = [&](std::int64_t elements) {  // products of zeros are faster
+    Tensor t = Tensor::empty(ctx, {elements}, DType::bfloat16);
+    launch(ctx, "noise", make_noise, dim3(1024), dim3(256), 0, mutable_values_of<__nv_bfloat16>(t), elements);
+    return t;
+  };
+  cudaEvent_t begin = nullptr, end = nullptr;
+  check_cuda(cudaEventCreate(&begin), "event"), check_cuda(cudaEventCreate(&end), "event");
+  std::string lines = fmt::format("// {} products, version {}\n", products.size(), functions_->version());
+  for (const Product& p : products) {
+    const std::shared_ptr<Plan> plan = plan_of(p);
+    const Tensor a = noise((p.transpose_a ? p.k : p.m) * p.a_row), b = noise((p.transpose_b ? p.n : p.k) * p.b_row), bias = noise(p.n);
+    Tensor c = noise(p.m * p.c_row * (p.out == DType::float32 ? 2 : 1));
+    const void* at = bias.raw();
+    if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at, sizeof at), p);
+    const float alpha = 1.0F, beta = p.accumulate ? 1.0F : 0.0F;
+    const std::vector<cublasLtMatmulAlgo_t> all = plan->algorithms(handle_, p, most_algorithms);
+    std::vector<float> best(all.size(), 1e9F);
+    for (int round = 0; round < 4; ++round)
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        constexpr int times = 8;
+        const auto run = [&] {
+          check_product(functions_->matmul(handle_, plan->desc, &alpha, b.raw(), plan->b, a.raw(), plan->a, &beta, c.mutable_raw(), plan->c,
+                                           c.mutable_raw(), plan->c, &all[i], workspace_, workspace_bytes, cuda(ctx).stream()),
+                        p);
+        };
+        run();
+        check_cuda(cudaEventRecord(begin, cuda(ctx).stream()), "event");
+        for (int t = 0; t < times; ++t) run();
+        check_cuda(cudaEventRecord(end, cuda(ctx).stream()), "event");
+        check_cuda(cudaEventSynchronize(end), "event");
+        float milliseconds = 0.0F;
+        check_cuda(cudaEventElapsedTime(&milliseconds, begin, end), "event");
+        best[i] = std::min(best[i], milliseconds / times);
+      }
+    const auto fastest = static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin());
+    if (best[fastest] > 0.97F * best[0]) continue;
+    lines += fmt::format("    {{{}, {}, {}, '{}', {}, {}, {}, {}}},  // {:.3f} ms, the first {:.3f}\n", p.m, p.n, p.k, layout_of(p), p.accumulate,
+                         p.bias, p.out == DType::bfloat16, fastest, best[fastest], best[0]);
+  }
+  cudaEventDestroy(begin), cudaEventDestroy(end);
+  return lines;
+}
+
+std::string CudaKernels::measure_products(Context& ctx) { return products_->measure(ctx); }
+std::string measured_cuda_products(Context& ctx) { return cuda(ctx).measure_products(ctx); }
 
 void CudaKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) {
   // A batch whose b is shared and whose a and c are plain is one tall product.

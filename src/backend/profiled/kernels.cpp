@@ -33,6 +33,7 @@ class ProfiledKernels final : public ForwardingKernels {
   std::string description() const override { return inner().description(); }
   void synchronize() override { inner().synchronize(); }
   int steps_ahead() const override { return inner().steps_ahead(); }
+  void release_freed() override { inner().release_freed(); }
   bool has_passes() const override { return inner().has_passes(); }
   void begin_pass(std::uint32_t random_step) override { inner().begin_pass(random_step); }
   void end_pass(bool wanted) override { inner().end_pass(wanted); }
