@@ -75,6 +75,9 @@ class ForwardingKernels : public Kernels {
   void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx) override {
     call("softmax_backward", &Kernels::softmax_backward, ctx, y, dy, log, dx);
   }
+  void top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids) override {
+    call("top_k", &Kernels::top_k, ctx, x, k, log, values, ids);
+  }
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override {
     call("norm", &Kernels::norm, ctx, x, args, sum, y, mean, rstd);
   }

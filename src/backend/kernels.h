@@ -134,6 +134,10 @@ class Kernels : public Backend {
   // --- softmax over the last dimension ------------------------------------------------------------------
   virtual void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y);
   virtual void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx);
+  // values float32 [rows, k], ids int32 [rows, k]: the k ≤ most_top_k largest of each row of x, or of its log-softmax; the largest first,
+  // of equal ones the lower column. NaN and -inf are never among them: where there are fewer, the rest is -inf and -1.
+  static constexpr std::int64_t most_top_k = 64;
+  virtual void top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids);
 
   // --- norm over the last dimension, optionally of x + dropout(sub) -----------------------------------------
   struct NormArgs {

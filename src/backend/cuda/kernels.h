@@ -70,6 +70,7 @@ class CudaKernels final : public Kernels {
   void sum_rows(Context& ctx, const Tensor& x, Tensor& y, bool accumulate) override;
   void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y) override;
   void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx) override;
+  void top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids) override;
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override;
   void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                      NormGradients& out) override;
