@@ -52,6 +52,12 @@ void Kernels::add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs&
   dropout(ctx, out.dx, args.dropout, dsub);
 }
 
+void Kernels::put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y) {
+  std::vector<std::int64_t> from, rows;
+  for (const std::int32_t row : to.to_vector<std::int32_t>()) from.push_back(std::ssize(from)), rows.push_back(row);
+  copy_rows(ctx, x, from, y, rows);
+}
+
 void Kernels::top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids) {
   Tensor y = x;
   if (x.dtype() != DType::float32) y = Tensor::empty(ctx, x.shape(), DType::float32), copy(ctx, x, y);

@@ -85,6 +85,8 @@ class Kernels : public Backend {
                             std::int64_t y_offset, const Shape& y_strides, bool accumulate);
   // y[to[i]] = x[from[i]] for rows, same dtype. The rows written are distinct and, where x and y share memory, none is read.
   virtual void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to);
+  // y[to[i]] = x[i] for rows, same dtype; to: int32 [rows of x], in the device's memory. The rows written are distinct.
+  virtual void put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y);
 
   // --- random ---------------------------------------------------------------------------------------
   virtual void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y);       // float32

@@ -1,5 +1,7 @@
 #include "transformer/core/context.h"
 
+#include <utility>
+
 #include "transformer/core/parallel.h"
 #include "transformer/core/setting_error.h"
 
@@ -13,6 +15,16 @@ int checked_threads(int given) {
   return given > 0 ? given : hardware_threads();
 }
 
+class WithMemory final : public Recorded {
+ public:
+  WithMemory(std::unique_ptr<Recorded> work, std::shared_ptr<Allocator> memory) : memory_(std::move(memory)), work_(std::move(work)) {}
+  void run() override { work_->run(); }
+
+ private:
+  std::shared_ptr<Allocator> memory_;
+  std::unique_ptr<Recorded> work_;
+};
+
 }  // namespace
 
 Context::Context(const ContextOptions& options)
@@ -25,6 +37,16 @@ void Context::set_precision(DType precision) {
   if (precision != DType::float32 && precision != DType::bfloat16)
     fail("Context", "precision must be float32 or bfloat16, got {}", precision);
   precision_ = precision;
+}
+
+std::unique_ptr<Recorded> record(Context& ctx, const std::function<void()>& work) {
+  const auto memory = std::make_shared<Allocator>(ctx.backend_, false);
+  struct Restore {
+    Context& ctx;
+    std::shared_ptr<Allocator> before;
+    ~Restore() { ctx.allocator_ = std::move(before); }
+  } restore{ctx, std::exchange(ctx.allocator_, memory)};
+  return std::make_unique<WithMemory>(ctx.backend_->record(work), memory);
 }
 
 }  // namespace transformer

@@ -1,24 +1,26 @@
 #include "generate/shared/loop.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "generate/source_search.h"
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
+#include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
 #include "transformer/ops/top_k.h"
 
 namespace transformer {
 namespace {
 
-constexpr std::int64_t most_best = 64;  // what top_k gives
+constexpr std::int64_t most_best = 64;     // what top_k gives
+constexpr std::int64_t steady_enough = 4;  // steps that are alike before the next is recorded
 
 std::vector<Scored> fetch(const TopK& top) {
-  const std::vector<float> values = top.values.to_vector<float>();
-  const std::vector<std::int32_t> ids = top.ids.to_vector<std::int32_t>();
-  std::vector<Scored> best(values.size());
-  for (std::size_t i = 0; i < best.size(); ++i) best[i] = {values[i], ids[i]};
+  const std::vector<std::int32_t> both = top.both.to_vector<std::int32_t>();
+  std::vector<Scored> best(both.size() / 2);
+  for (std::size_t i = 0; i < best.size(); ++i) best[i] = {std::bit_cast<float>(both[i]), both[best.size() + i]};
   return best;
 }
 
@@ -163,12 +165,18 @@ class GenerationLoop::Impl {
       scores |= o.scores;
       if (o.alignment) attended.layer = o.alignment_layer, wanted = &attended;
     }
+    log_p_ = {}, best_.clear(), logarithms_ = all_logarithms;
+    const bool of_best = !ctx_.backend().host_access() && !scores && (all_logarithms || !logarithms);
+    const std::int64_t best = of_best ? best_needed() : 0;
+    const bool alike = std::all_of(lengths.begin(), lengths.end(), [](std::int64_t n) { return n == 1; });
+    steady_ = alike && std::ssize(lengths) == steady_rows_ ? steady_ + 1 : 0;
+    steady_rows_ = std::ssize(lengths);
+    if (best > 0 && wanted == nullptr && steady_ >= steady_enough && repeated(tokens, best)) return;
     values_ = decoder_->next(ctx_, tokens, Sequences(lengths), wanted != nullptr ? &attended : nullptr);
     attended_ = std::move(attended.weights);
     for (Entry& e : entries_) e.read += e.part;
-    log_p_ = {}, best_.clear();
-    if (!ctx_.backend().host_access() && !scores && (all_logarithms || !logarithms)) look_for_best(all_logarithms);
-    if (!best_.empty()) return;
+    if (best > 0) return void(best_ = fetch(top_k(ctx_, values_, best, logarithms_)));
+    values_ = cast(ctx_, values_, DType::float32);
     if (all_logarithms) values_ = log_softmax(ctx_, values_);
     else if (logarithms || scores) log_p_ = log_softmax(ctx_, values_).to_host();
     values_ = values_.to_host();
@@ -187,14 +195,31 @@ class GenerationLoop::Impl {
     return rows;
   }
 
-  // Where the host cannot reach the logits it asks for the best of each row; of rows for which these do not suffice it has all.
-  void look_for_best(bool logarithms) {
+  // Where the host cannot reach the logits it asks for so many of the best of each row; of rows for which these do not suffice it gets
+  // all. 0: none has use for them.
+  std::int64_t best_needed() const {
     std::int64_t most = 0;
     for (const Row& r : chosen_rows())
       if (const std::int64_t needed = r.search->needed(r.number); needed <= most_best) most = std::max(most, needed);
-    if (most < 1) return;
-    best_ = fetch(top_k(ctx_, values_, most, logarithms));
-    logarithms_ = logarithms;
+    return most < 1 ? 0 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));  // few different numbers
+  }
+
+  // A step that is like the last ones but for its tokens: what it asks of the device is recorded once.
+  bool repeated(std::span<const std::int32_t> tokens, std::int64_t best) {
+    if (!ctx_.backend().records()) return false;
+    const std::uint64_t number = decoder_->prepare(ctx_, tokens);
+    if (number == 0) return false;
+    if (const Step step{number, best, logarithms_}; !recorded_ || step != recorded_step_) {
+      recorded_.reset();
+      recorded_ = record(ctx_, [this, step] {
+        values_ = decoder_->repeat(ctx_);
+        top_ = top_k(ctx_, values_, step.best, step.logarithms);
+      });
+      recorded_step_ = step;
+    }
+    recorded_->run();
+    best_ = fetch(top_);
+    return true;
   }
 
   // For each row the tokens it may go on with.
@@ -241,7 +266,7 @@ class GenerationLoop::Impl {
 
   // A row of which all logits must be known.
   void whole_row(const Row& r) {
-    Tensor row = values_.row_block(r.value, 1);
+    Tensor row = cast(ctx_, values_.row_block(r.value, 1), DType::float32);
     if (logarithms_) row = log_softmax(ctx_, row);
     std::vector<float> values = row.to_vector<float>();
     try {
@@ -343,6 +368,16 @@ class GenerationLoop::Impl {
   std::int64_t shared_tokens_ = 0;
   Tensor values_, log_p_;                     // [rows that read a token, vocabulary]
   std::vector<std::vector<float>> attended_;  // by the same rows
+  TopK top_;                                  // of a step that is repeated
+  struct Step {
+    std::uint64_t number = 0;
+    std::int64_t best = 0;
+    bool logarithms = false;
+    bool operator==(const Step&) const = default;
+  };
+  std::unique_ptr<Recorded> recorded_;
+  Step recorded_step_;
+  std::int64_t steady_ = 0, steady_rows_ = 0;  // steps in a row with one token for each of as many rows
   std::vector<Scored> best_;                  // of each row equally many, where the logits are not at hand
   bool logarithms_ = false;                   // which these are
   std::vector<std::vector<Scored>> chosen_;

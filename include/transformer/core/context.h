@@ -4,6 +4,7 @@
 // is used by one thread at a time.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "transformer/core/allocator.h"
@@ -45,6 +46,7 @@ class Context {
 
  private:
   friend class NoGradients;
+  friend std::unique_ptr<Recorded> record(Context& ctx, const std::function<void()>& work);
   Device device_;
   int threads_;
   DType precision_ = DType::float32;
@@ -54,6 +56,10 @@ class Context {
   std::shared_ptr<Allocator> allocator_;
   Random random_;
 };
+
+// What work() asks of the device, to be done again and again without being asked for: see Backend::record. No other tensor gets the memory
+// of its tensors while it lives.
+std::unique_ptr<Recorded> record(Context& ctx, const std::function<void()>& work);
 
 // While alive, ops record nothing: for inference and for updates of weights.
 class NoGradients {

@@ -9,6 +9,7 @@ namespace transformer {
 struct TopK {
   Tensor values;  // float32 [rows, k], the largest first
   Tensor ids;     // int32 [rows, k], their columns; of equal values the lower one first
+  Tensor both;    // int32 [2·rows·k]: the bits of the values, then the ids; one copy brings them to the host
 };
 
 // NaN and -inf are never among them: where a row has fewer, the rest is -inf with id -1. log: of log_softmax(x). No gradients.

@@ -44,6 +44,8 @@ class CudaKernels final : public Kernels {
   void synchronize() override;
   std::string description() const override;
   int steps_ahead() const override { return 3; }
+  bool records() const override { return !timing_; }
+  std::unique_ptr<Recorded> record(const std::function<void()>& work) override;
 
   void fill(Context& ctx, float value, Tensor& y) override;
   void copy(Context& ctx, const Tensor& x, Tensor& y) override;
@@ -51,6 +53,7 @@ class CudaKernels final : public Kernels {
   void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
                     std::int64_t y_offset, const Shape& y_strides, bool accumulate) override;
   void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) override;
+  void put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y) override;
   void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y) override;
   void normal(Context& ctx, RandomStream stream, float mean, float deviation, Tensor& y) override;
   void dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y) override;
@@ -106,7 +109,10 @@ class CudaKernels final : public Kernels {
 
   // --- for the files of this folder -----------------------------------------------------------------------------------------
   void use() const;  // makes this card the calling thread's
-  cudaStream_t stream() const { return stream_; }
+  // Where this thread's kernels go: to be done, or written down.
+  cudaStream_t stream() const { return recording() ? recorder_ : stream_; }
+  bool recording() const;  // this thread's kernels, see recorded.cu
+  void repeat(cudaGraphExec_t work);
   void launching();                   // before every launch
   void launched(const char* kernel);  // after every launch: counts it, and makes CUDA's complaint an Error that names the kernel
   void time_kernels(bool on) { timing_ = on; }
@@ -119,6 +125,8 @@ class CudaKernels final : public Kernels {
   int device_;
   std::string name_;  // "cuda:0"
   cudaStream_t stream_ = nullptr;
+  cudaStream_t recorder_ = nullptr;  // nothing ever runs on it
+  std::mutex recorder_mutex_;
   CudaCounts counts_;
   bool timing_ = false;
   std::vector<CudaTime> times_;

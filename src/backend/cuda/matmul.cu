@@ -24,25 +24,6 @@ cudaDataType_t type_of(DType t) {
   }
 }
 
-void few_rows(Context& ctx, const Tensor& a, const Tensor& w, const Tensor& bias, Tensor& c) {
-  const std::int64_t m = a.rows(), n = w.rows(), k = a.cols();
-  constexpr unsigned warps = 4;
-  const dim3 grid(static_cast<unsigned>(blocks_of(n, warps))), block(32, warps);
-  visit_device_float("matmul", c.dtype(), [&]<class T>() {
-    const auto with = [&]<class B>() {
-      const auto run = [&](auto most) {
-        launch(ctx, "few_rows", multiply_few_rows<decltype(most)::value, T, B>, grid, block, 0, rows_of<T>(a), rows_of<T>(w),
-               values_of<B>(bias), mutable_rows_of<T>(c), static_cast<int>(m), n, k);
-      };
-      if (m == 1) run(std::integral_constant<int, 1>{});
-      else if (m <= 4) run(std::integral_constant<int, 4>{});
-      else run(std::integral_constant<int, 8>{});
-    };
-    if (!bias.defined() || bias.dtype() == DType::float32) with.template operator()<float>();
-    else with.template operator()<T>();
-  });
-}
-
 }  // namespace
 
 struct CublasLt::Functions {
@@ -219,12 +200,15 @@ void CudaKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor&
     return;
   }
   check_place(a), check_place(b), check_place(c);
-  const bool few = !batched && !p.transpose_a && p.transpose_b && !p.accumulate && args.alpha == 1.0F && p.in == p.out &&
-      p.m <= most_few_rows && p.k % 8 == 0 && is_wide(a) && is_wide(b);
-  if (few) {
-    few_rows(ctx, a.view({p.m, p.k}), b, args.bias, c);
-    if (args.activation != Activation::none) unary(ctx, unary_of(args.activation), c, c);
+  if (!batched && !p.transpose_a && p.transpose_b && !p.accumulate && args.alpha == 1.0F && p.in == p.out &&
+      few_rows(ctx, a.view({p.m, p.k}), b, args.bias, args.activation, c))
     return;
+  // Rows of an odd vocabulary lie anyhow in memory, which makes the product several times slower: it gets rows of its own.
+  constexpr std::int64_t wide = 4096, grain = 64;
+  if (!batched && !p.accumulate && p.n >= wide && p.c_row * size_of(c.dtype()) % 16 != 0) {
+    Tensor room = Tensor::empty(ctx, {p.m, blocks_of(p.n, grain) * grain}, c.dtype()).column_block(0, p.n);
+    matmul(ctx, a, b, room, args);
+    return copy(ctx, room, c);
   }
   // The bias in the type that cuBLASLt wants: it is a row long.
   Tensor bias = args.bias;

@@ -1,7 +1,5 @@
 #include "backend/cuda/top_k.cuh"
 
-#include "backend/cuda/launch.h"
-
 namespace transformer {
 
 using namespace largest;
@@ -20,10 +18,10 @@ void CudaKernels::top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log,
                   static_cast<int>(blocks),
                   log};
   visit_device_float("top_k", x.dtype(), [&]<class T>() {
-    launch(ctx, "top_k", top_k_columns<T>, dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(rows)), dim3(kThreads), 0,
+    launch_early(ctx, "top_k", top_k_columns<T>, dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(rows)), dim3(kThreads), 0,
            rows_of<T>(x), static_cast<int>(cols), to);
   });
-  if (blocks > 1) launch(ctx, "top_k", top_k_join, dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, to);
+  if (blocks > 1) launch_early(ctx, "top_k", top_k_join, dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, to);
 }
 
 }  // namespace transformer

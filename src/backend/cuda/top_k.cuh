@@ -3,6 +3,7 @@
 // best bounds what can be among the k best, so that no more than k threads have anything to offer, and what they offer is ranked by
 // counting. What the blocks of a row found is a list to which the same is done.
 
+#include "backend/cuda/early.cuh"
 #include "backend/cuda/types.cuh"
 
 namespace transformer::largest {
@@ -101,6 +102,7 @@ __device__ inline void put(const TopKTo& to, std::int64_t row, int rank, Pair pa
 // Grid: blocks × rows. With one block a row this is all.
 template <class T>
 __global__ void __launch_bounds__(kThreads) top_k_columns(Rows<const T> x, int cols, TopKTo to) {
+  wait_for_last();
   const int thread = static_cast<int>(threadIdx.x), first = static_cast<int>(blockIdx.x) * kBlock;
   const std::int64_t row = blockIdx.y;
   float v[kEach];
@@ -138,6 +140,7 @@ __global__ void __launch_bounds__(kThreads) top_k_columns(Rows<const T> x, int c
 // Grid: rows. What the blocks of a row found, 4,096 at a time together with the best so far.
 __global__ static void __launch_bounds__(kThreads) top_k_join(TopKTo to) {
   __shared__ Pair kept[kMost];
+  wait_for_last();
   const int thread = static_cast<int>(threadIdx.x), all = to.blocks * to.k;
   const std::int64_t row = blockIdx.x;
   float top = 0.0F, log_sum = 0.0F;
