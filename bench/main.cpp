@@ -5,7 +5,7 @@
 // ./run bench profile WORK [...]: time by kernel of a step.
 // ./run bench scaling [...]: training, reading and writing with 1, 2, 4 … threads, beside PyTorch.
 // ./run bench launches: kernels, copies and waits of a training step.
-// ./run bench cuda [--profile] [--tune]: training steps and generation on a GPU.
+// ./run bench cuda [generate] [--profile] [--tune] [--large]: training steps and generation on a GPU, or generation alone; LLaMA 1.1B too.
 // ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
 #include <algorithm>
 #include <cstdio>
@@ -16,6 +16,7 @@
 
 #include "base_step.h"
 #include "cuda.h"
+#include "cuda_generate.h"
 #include "decode.h"
 #include "launches.h"
 #include "peers.h"
@@ -159,8 +160,11 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "cuda") == 0) {
-    const auto asked = [&](const char* flag) { return std::any_of(argv + 2, argv + argc, [&](const char* a) { return std::strcmp(a, flag) == 0; }); };
-    cuda_bench(asked("--profile"), asked("--tune"));
+    const bool generation = argc > 2 && std::strcmp(argv[2], "generate") == 0;
+    bool profile = false, large = false, tune = false;
+    parse(argc, argv, generation ? 3 : 2, {{"--profile", &profile}, {"--large", &large}, {"--tune", &tune}});
+    if (!generation) cuda_bench(profile, tune);
+    cuda_generate_bench(profile, large);
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "launches") == 0) {

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "transformer/core/error.h"
+
 namespace transformer {
 namespace {
 
@@ -13,6 +15,8 @@ class There final : public Arrival {
 };
 
 }  // namespace
+
+std::unique_ptr<Recorded> Backend::record(const std::function<void()>&) { fail("Backend", "this device cannot record work"); }
 
 void Backend::to_device(const void* from, std::byte* to, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);

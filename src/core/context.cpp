@@ -17,6 +17,16 @@ int checked_threads(int given) {
   return given > 0 ? given : hardware_threads();
 }
 
+class WithMemory final : public Recorded {
+ public:
+  WithMemory(std::unique_ptr<Recorded> work, std::shared_ptr<Allocator> memory) : memory_(std::move(memory)), work_(std::move(work)) {}
+  void run() override { work_->run(); }
+
+ private:
+  std::shared_ptr<Allocator> memory_;
+  std::unique_ptr<Recorded> work_;
+};
+
 }  // namespace
 
 Context::Context(const ContextOptions& options)
@@ -70,6 +80,16 @@ void Pass::end() {
 
 Pass::~Pass() {
   if (ctx_ != nullptr) leave(false);
+}
+
+std::unique_ptr<Recorded> record(Context& ctx, const std::function<void()>& work) {
+  const auto memory = std::make_shared<Allocator>(ctx.backend_, false);
+  struct Restore {
+    Context& ctx;
+    std::shared_ptr<Allocator> before;
+    ~Restore() { ctx.allocator_ = std::move(before); }
+  } restore{ctx, std::exchange(ctx.allocator_, memory)};
+  return std::make_unique<WithMemory>(ctx.backend_->record(work), memory);
 }
 
 }  // namespace transformer

@@ -20,7 +20,8 @@ struct MemoryStats {
 
 class Allocator : public std::enable_shared_from_this<Allocator> {
  public:
-  explicit Allocator(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  // reuses: freed blocks are handed out again; else each is used once.
+  explicit Allocator(std::shared_ptr<Backend> backend, bool reuses = true) : backend_(std::move(backend)), reuses_(reuses) {}
   virtual ~Allocator();
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
@@ -50,6 +51,7 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
     std::byte* data;
     std::uint64_t since;
   };
+  bool reuses_;
   std::multimap<std::size_t, Kept> kept_;  // by size
   std::uint64_t clock_ = 0;
 };

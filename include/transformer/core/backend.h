@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,13 @@ class Arrival {
   virtual ~Arrival() = default;
   virtual bool there() = 0;
   virtual void wait() = 0;
+};
+
+// Work of a device that was written down: run() does it, any number of times, with the memory it was recorded with.
+class Recorded {
+ public:
+  virtual ~Recorded() = default;
+  virtual void run() = 0;
 };
 
 class Backend {
@@ -35,6 +43,10 @@ class Backend {
   virtual std::unique_ptr<Arrival> to_host_later(const std::byte* from, void* to, std::size_t bytes);
   virtual void synchronize() {}                           // waits for all work
   virtual std::string description() const { return {}; }  // for people: "NVIDIA H200 (sm_90), 138.2 of 139.8 GiB free"
+  // What work() asks of the kernels is written down and not done. Memory is taken, and copied to, at once, and nothing may be copied to the
+  // host. Use record(ctx, work) of context.h, which gives it memory of its own.
+  virtual bool records() const { return false; }
+  virtual std::unique_ptr<Recorded> record(const std::function<void()>& work);
   // So many updates of a training may be under way before the host must know how the first of them went.
   virtual int steps_ahead() const { return 0; }
 

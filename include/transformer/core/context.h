@@ -4,6 +4,7 @@
 // is used by one thread at a time.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "transformer/core/allocator.h"
@@ -49,6 +50,7 @@ class Context {
  private:
   friend class NoGradients;
   friend class Pass;
+  friend std::unique_ptr<Recorded> record(Context& ctx, const std::function<void()>& work);
   Device device_;
   int threads_;
   DType precision_ = DType::float32;
@@ -76,6 +78,10 @@ class Pass {
   void leave(bool wanted);
   Context* ctx_;  // null: it has ended, or the device has no passes
 };
+
+// What work() asks of the device, to be done again and again without being asked for: see Backend::record. No other tensor gets the memory
+// of its tensors while it lives.
+std::unique_ptr<Recorded> record(Context& ctx, const std::function<void()>& work);
 
 // While alive, ops record nothing: for inference and for updates of weights.
 class NoGradients {

@@ -58,14 +58,14 @@ class Staging {
   std::array<cudaEvent_t, parts> ended_{};
 };
 
-// Pinned places for a few bytes each, with an event; taken and given back, since making one makes the device wait.
+// Pinned places for few bytes each, with an event; taken and given back, since making one makes the device wait.
 class PinnedPlaces {
  public:
   struct Place {
     void* data = nullptr;
     cudaEvent_t ended = nullptr;
   };
-  static constexpr std::size_t size = 256;
+  static constexpr std::size_t size = std::size_t{32} << 10;
 
   Place take() {
     const std::lock_guard lock(mutex_);
@@ -179,6 +179,7 @@ CudaKernels::~CudaKernels() {
   passes_.reset();
   products_.reset();
   staging_.reset();
+  if (recorder_ != nullptr) cudaStreamDestroy(recorder_);
   cudaStreamDestroy(stream_);
 }
 
@@ -190,7 +191,7 @@ void CudaKernels::use() const {
 }
 
 void CudaKernels::launching() {
-  if (!timing_) return;
+  if (!timing_ || recording()) return;
   CudaTime time{"", nullptr, nullptr};
   check_cuda(cudaEventCreate(&time.begin), "event");
   check_cuda(cudaEventCreate(&time.end), "event");
@@ -219,8 +220,8 @@ void time_cuda_kernels(Context& ctx, bool on) { cuda(ctx).time_kernels(on); }
 CudaReport take_cuda_report(Context& ctx) { return cuda(ctx).take_report(); }
 
 void CudaKernels::launched(const char* kernel) {
-  ++counts_.launches;
-  if (timing_ && !times_.empty()) {
+  if (!recording()) ++counts_.launches;
+  if (timing_ && !recording() && !times_.empty()) {
     times_.back().kernel = kernel;
     check_cuda(cudaEventRecord(times_.back().end, stream_), "event");
   }
@@ -274,8 +275,10 @@ void CudaKernels::to_device(const void* from, std::byte* to, std::size_t bytes) 
 void CudaKernels::to_host(const std::byte* from, void* to, std::size_t bytes) {
   if (bytes == 0) return;
   use();
+  if (recording()) fail("copy to the host", "work that is being recorded has not been done: there is nothing to copy");
   passes_->flush();
   ++counts_.waits;
+  if (bytes <= PinnedPlaces::size) return CudaArrival(places_, from, to, bytes, stream_).wait();
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy to the host");
   check_cuda(cudaStreamSynchronize(stream_), "copy to the host");
 }

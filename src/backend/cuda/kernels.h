@@ -50,6 +50,8 @@ class CudaKernels final : public Kernels {
   bool has_passes() const override { return true; }
   void begin_pass(std::uint32_t random_step) override;
   void end_pass(bool wanted) override;
+  bool records() const override { return !timing_; }
+  std::unique_ptr<Recorded> record(const std::function<void()>& work) override;
 
   void fill(Context& ctx, float value, Tensor& y) override;
   void copy(Context& ctx, const Tensor& x, Tensor& y) override;
@@ -57,6 +59,7 @@ class CudaKernels final : public Kernels {
   void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
                     std::int64_t y_offset, const Shape& y_strides, bool accumulate) override;
   void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) override;
+  void put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y) override;
   void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y) override;
   void normal(Context& ctx, RandomStream stream, float mean, float deviation, Tensor& y) override;
   void dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y) override;
@@ -76,6 +79,7 @@ class CudaKernels final : public Kernels {
   void sum_rows(Context& ctx, const Tensor& x, Tensor& y, bool accumulate) override;
   void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y) override;
   void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx) override;
+  void top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids) override;
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override;
   void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                      NormGradients& out) override;
@@ -111,7 +115,10 @@ class CudaKernels final : public Kernels {
 
   // --- for the files of this folder -----------------------------------------------------------------------------------------
   void use() const;  // makes this card the calling thread's
-  cudaStream_t stream() const { return stream_; }
+  // Where this thread's kernels go: to be done, or written down.
+  cudaStream_t stream() const { return recording() ? recorder_ : stream_; }
+  bool recording() const;  // this thread's kernels, see recorded.cu
+  void repeat(cudaGraphExec_t work);
   void launching();                   // before every launch
   void launched(const char* kernel);  // after every launch: counts it, and makes CUDA's complaint an Error that names the kernel
   void time_kernels(bool on) { timing_ = on; }
@@ -129,6 +136,8 @@ class CudaKernels final : public Kernels {
   int device_;
   std::string name_;  // "cuda:0"
   cudaStream_t stream_ = nullptr;
+  cudaStream_t recorder_ = nullptr;  // nothing ever runs on it
+  std::mutex recorder_mutex_;
   CudaCounts counts_;
   bool timing_ = false;
   std::vector<CudaTime> times_;

@@ -1,8 +1,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <array>
-#include <tuple>
 #include <vector>
 
 #include "backend/cuda/algorithms.h"
@@ -48,25 +46,6 @@ __global__ void make_noise(__nv_bfloat16* to, std::int64_t n) {
     const auto bits = static_cast<unsigned>(i) * 2654435761U;
     to[i] = __float2bfloat16_rn(static_cast<float>((bits ^ bits >> 15) % 2048) / 1024.0F - 1.0F);
   }
-}
-
-void few_rows(Context& ctx, const Tensor& a, const Tensor& w, const Tensor& bias, Tensor& c) {
-  const std::int64_t m = a.rows(), n = w.rows(), k = a.cols();
-  constexpr unsigned warps = 4;
-  const dim3 grid(static_cast<unsigned>(blocks_of(n, warps))), block(32, warps);
-  visit_device_float("matmul", c.dtype(), [&]<class T>() {
-    const auto with = [&]<class B>() {
-      const auto run = [&](auto most) {
-        launch(ctx, "few_rows", multiply_few_rows<decltype(most)::value, T, B>, grid, block, 0, rows_of<T>(a), rows_of<T>(w),
-               values_of<B>(bias), mutable_rows_of<T>(c), static_cast<int>(m), n, k);
-      };
-      if (m == 1) run(std::integral_constant<int, 1>{});
-      else if (m <= 4) run(std::integral_constant<int, 4>{});
-      else run(std::integral_constant<int, 8>{});
-    };
-    if (!bias.defined() || bias.dtype() == DType::float32) with.template operator()<float>();
-    else with.template operator()<T>();
-  });
 }
 
 }  // namespace
@@ -130,11 +109,13 @@ struct CublasLt::Plan {
     a = layout(p, in, p.transpose_a ? p.m : p.k, p.transpose_a ? p.k : p.m, p.a_row, p.a_batch);
     b = layout(p, in, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k, p.b_row, p.b_batch);
     c = layout(p, out, p.n, p.m, p.c_row, p.c_batch);
-    const std::vector<cublasLtMatmulAlgo_t> all = algorithms(handle, p, choice + 1);
-    algorithm = all[std::min(static_cast<std::size_t>(choice), all.size() - 1)];
+    Algorithms all;
+    const int count = algorithms(handle, p, choice + 1, all);
+    algorithm = all[std::min(choice, count - 1)].algo;
   }
-  // As cuBLASLt names them, the one that it takes for the fastest first.
-  std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle, const Product& p, int most) const {
+  // As cuBLASLt names them, the one that it takes for the fastest first; how many there are.
+  using Algorithms = cublasLtMatmulHeuristicResult_t[most_algorithms];
+  int algorithms(cublasLtHandle_t handle, const Product& p, int most, Algorithms& all) const {
     cublasLtMatmulPreference_t preference = nullptr;
     check_product(f.preference_create(&preference), p);
     const std::size_t workspace = workspace_bytes;
@@ -143,15 +124,12 @@ struct CublasLt::Plan {
     for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       f.preference_set(preference, attribute, &alignment, sizeof alignment);
-    std::array<cublasLtMatmulHeuristicResult_t, most_algorithms> found{};
     int count = 0;
-    const cublasStatus_t status = f.heuristic(handle, desc, b, a, c, c, preference, most, found.data(), &count);
+    const cublasStatus_t status = f.heuristic(handle, desc, b, a, c, c, preference, most, all, &count);
     f.preference_destroy(preference);
     check_product(status, p);
     if (count == 0) check_product(CUBLAS_STATUS_NOT_SUPPORTED, p);
-    std::vector<cublasLtMatmulAlgo_t> out;
-    for (int i = 0; i < count; ++i) out.push_back(found[static_cast<std::size_t>(i)].algo);
-    return out;
+    return count;
   }
   ~Plan() {
     for (cublasLtMatrixLayout_t l : {a, b, c})
@@ -236,12 +214,11 @@ void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const vo
 }
 
 std::string CublasLt::measure(Context& ctx) {
-  std::vector<Product> products;
-  for (const auto& [product, plan] : plans_)
-    if (may_be_measured(product)) products.push_back(product);
-  std::sort(products.begin(), products.end(), [](const Product& a, const Product& b) {
-    return std::tuple(a.m, a.n, a.k, layout_of(a)) < std::tuple(b.m, b.n, b.k, layout_of(b));
-  });
+  std::vector<const Product*> products;
+  for (const auto& entry : plans_)
+    if (may_be_measured(entry.first)) products.push_back(&entry.first);
+  std::sort(products.begin(), products.end(),
+            [](const Product* a, const Product* b) { return a->m != b->m ? a->m < b->m : a->n != b->n ? a->n < b->n : a->k < b->k; });
   const auto noise = [&](std::int64_t elements) {  // products of zeros are faster
     Tensor t = Tensor::empty(ctx, {elements}, DType::bfloat16);
     launch(ctx, "noise", make_noise, dim3(1024), dim3(256), 0, mutable_values_of<__nv_bfloat16>(t), elements);
@@ -250,21 +227,24 @@ std::string CublasLt::measure(Context& ctx) {
   cudaEvent_t begin = nullptr, end = nullptr;
   check_cuda(cudaEventCreate(&begin), "event"), check_cuda(cudaEventCreate(&end), "event");
   std::string lines = fmt::format("// {} products, version {}\n", products.size(), functions_->version());
-  for (const Product& p : products) {
+  for (const Product* product : products) {
+    const Product& p = *product;
     const std::shared_ptr<Plan> plan = plan_of(p);
     const Tensor a = noise((p.transpose_a ? p.k : p.m) * p.a_row), b = noise((p.transpose_b ? p.n : p.k) * p.b_row), bias = noise(p.n);
     Tensor c = noise(p.m * p.c_row * (p.out == DType::float32 ? 2 : 1));
     const void* at = bias.raw();
     if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at, sizeof at), p);
     const float alpha = 1.0F, beta = p.accumulate ? 1.0F : 0.0F;
-    const std::vector<cublasLtMatmulAlgo_t> all = plan->algorithms(handle_, p, most_algorithms);
-    std::vector<float> best(all.size(), 1e9F);
+    Plan::Algorithms all;
+    const int count = plan->algorithms(handle_, p, most_algorithms, all);
+    float best[most_algorithms];
+    std::fill(best, best + most_algorithms, 1e9F);
     for (int round = 0; round < 4; ++round)
-      for (std::size_t i = 0; i < all.size(); ++i) {
+      for (int i = 0; i < count; ++i) {
         constexpr int times = 8;
         const auto run = [&] {
           check_product(functions_->matmul(handle_, plan->desc, &alpha, b.raw(), plan->b, a.raw(), plan->a, &beta, c.mutable_raw(), plan->c,
-                                           c.mutable_raw(), plan->c, &all[i], workspace_, workspace_bytes, cuda(ctx).stream()),
+                                           c.mutable_raw(), plan->c, &all[i].algo, workspace_, workspace_bytes, cuda(ctx).stream()),
                         p);
         };
         run();
@@ -276,7 +256,7 @@ std::string CublasLt::measure(Context& ctx) {
         check_cuda(cudaEventElapsedTime(&milliseconds, begin, end), "event");
         best[i] = std::min(best[i], milliseconds / times);
       }
-    const auto fastest = static_cast<std::size_t>(std::min_element(best.begin(), best.end()) - best.begin());
+    const auto fastest = std::min_element(best, best + count) - best;
     if (best[fastest] > 0.97F * best[0]) continue;
     lines += fmt::format("    {{{}, {}, {}, '{}', {}, {}, {}, {}}},  // {:.3f} ms, the first {:.3f}\n", p.m, p.n, p.k, layout_of(p), p.accumulate,
                          p.bias, p.out == DType::bfloat16, fastest, best[fastest], best[0]);
@@ -312,12 +292,15 @@ void CudaKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor&
     return;
   }
   check_place(a), check_place(b), check_place(c);
-  const bool few = !batched && !p.transpose_a && p.transpose_b && !p.accumulate && args.alpha == 1.0F && p.in == p.out &&
-      p.m <= most_few_rows && p.k % 8 == 0 && is_wide(a) && is_wide(b);
-  if (few) {
-    few_rows(ctx, a.view({p.m, p.k}), b, args.bias, c);
-    if (args.activation != Activation::none) unary(ctx, unary_of(args.activation), c, c);
+  if (!batched && !p.transpose_a && p.transpose_b && !p.accumulate && args.alpha == 1.0F && p.in == p.out &&
+      few_rows(ctx, a.view({p.m, p.k}), b, args.bias, args.activation, c))
     return;
+  // Rows of an odd vocabulary lie anyhow in memory, which makes the product several times slower: it gets rows of its own.
+  constexpr std::int64_t wide = 4096, grain = 64;
+  if (!batched && !p.accumulate && p.n >= wide && p.c_row * size_of(c.dtype()) % 16 != 0) {
+    Tensor room = Tensor::empty(ctx, {p.m, blocks_of(p.n, grain) * grain}, c.dtype()).column_block(0, p.n);
+    matmul(ctx, a, b, room, args);
+    return copy(ctx, room, c);
   }
   // The bias in the type that cuBLASLt wants: it is a row long.
   Tensor bias = args.bias;

@@ -2,6 +2,7 @@
 //   y = (x - mean)·rstd·weight + bias,   rstd = 1/√(mean((x - mean)²) + eps)
 // A team of threads holds a row in registers, eight elements a thread and turn.
 #include "backend/cuda/column_sums.cuh"
+#include "backend/cuda/early.cuh"
 #include "backend/cuda/random.cuh"
 
 namespace transformer {
@@ -63,6 +64,7 @@ struct NormRows {
 
 template <class T, int team, int turns, bool pairs>
 __global__ void norm_forward(const NormRows<T> a) {
+  wait_for_last();
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= a.rows) return;  // whole warps; a larger team is a block of its own
   const int thread = static_cast<int>(threadIdx.x);
@@ -394,7 +396,7 @@ void CudaKernels::norm(Context& ctx, const Tensor& x, const NormArgs& given, Ten
       constexpr unsigned teams = threads >= 128 ? 1 : 128 / threads;
       const dim3 grid(static_cast<unsigned>(blocks_of(rows.rows, teams))), block(threads, teams);
       if (drops) launch(ctx, "norm", norm_forward<T, threads, n, true>, grid, block, 0, rows);
-      else launch(ctx, "norm", norm_forward<T, threads, n, false>, grid, block, 0, rows);
+      else launch_early(ctx, "norm", norm_forward<T, threads, n, false>, grid, block, 0, rows);
     };
     if (!wide || !with_team(x.cols(), with))
       launch(ctx, "norm", norm_forward_any<T>, dim3(static_cast<unsigned>(rows.rows)), dim3(256), 0, rows);
