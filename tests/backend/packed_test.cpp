@@ -42,7 +42,8 @@ TEST_F(Packed, MultipliesWhateverLiesAnyway) {
   for (const Size& s : {Size{9, 5, 3}, {32, 32, 32}, {33, 31, 65}, {70, 130, 100}, {40, 50, 1100}, {17, 300, 31}})
     for (const bool turn_a : {false, true})
       for (const bool turn_b : {false, true})
-        for (const auto& [in, out] : {std::pair{DType::bfloat16, DType::float32}, {DType::bfloat16, DType::bfloat16}, {DType::float32, DType::float32}}) {
+        for (const auto& [in, out] :
+             {std::pair{DType::bfloat16, DType::float32}, {DType::bfloat16, DType::bfloat16}, {DType::float32, DType::float32}}) {
           SCOPED_TRACE(fmt::format("[{}, {}] · [{}, {}], a {}, b {}, {} to {}", s.m, s.k, s.k, s.n, turn_a, turn_b, in, out));
           const Shape shape_a = turn_a ? Shape{s.k, s.m} : Shape{s.m, s.k}, shape_b = turn_b ? Shape{s.n, s.k} : Shape{s.k, s.n};
           const Tensor a = cast(ctx, random_uniform(ctx, shape_a, -1.0F), in);
@@ -68,7 +69,8 @@ TEST_F(Packed, MultipliesWhateverLiesAnyway) {
 TEST_F(Packed, BiasAndActivationFollow) {
   Context ctx({.threads = 3, .seed = 6});
   const NoGradients no_gradients(ctx);
-  for (const auto& [type, bias_type] : {std::pair{DType::bfloat16, DType::float32}, {DType::bfloat16, DType::bfloat16}, {DType::float32, DType::float32}}) {
+  for (const auto& [type, bias_type] :
+       {std::pair{DType::bfloat16, DType::float32}, {DType::bfloat16, DType::bfloat16}, {DType::float32, DType::float32}}) {
     const Tensor a = cast(ctx, random_uniform(ctx, {50, 70}, -1.0F), type), w = cast(ctx, random_uniform(ctx, {45, 70}, -1.0F), type);
     const Tensor bias = cast(ctx, random_uniform(ctx, {45}, -1.0F), bias_type);
     Tensor plain = Tensor::empty(ctx, {50, 45}), active = Tensor::empty(ctx, {50, 45});

@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/cpu/packed.h"
 #include "backend/cpu/matmul_output.h"
 #include "backend/cpu/matmul_tiles.h"
+#include "backend/cpu/packed.h"
 #include "core/shared/pool.h"
 #include "transformer/core/parallel.h"
 

@@ -35,7 +35,7 @@ Cost cost_of(const MatmulCache::Problem& p, int threads, MatmulUnit unit) {
 constexpr std::int64_t row_unit = 16, col_unit = 32;     // of one tile of registers
 constexpr std::int64_t step_size = 512, step_unit = 64;  // of the tokens that a weight's gradient sums over
 
-constexpr std::int64_t packed_memory = 1 << 20;          // what a packed tile may take of the second cache
+constexpr std::int64_t packed_memory = 1 << 20;  // what a packed tile may take of the second cache
 
 struct Size {
   std::int64_t m, n;

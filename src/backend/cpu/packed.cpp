@@ -89,9 +89,8 @@ TRANSFORMER_AVX512 inline void join_pairs(const bfloat16* from, std::int64_t ste
   const auto there = static_cast<__mmask16>(lines >= tile ? 0xFFFF : (1 << lines) - 1);
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3,
                                          18, 2, 17, 1, 16, 0);
-  const auto row = [&](std::int64_t k) TRANSFORMER_AVX512 {
-    return k < depth ? _mm256_maskz_loadu_epi16(there, from + k * step) : _mm256_setzero_si256();
-  };
+  const auto row = [&](std::int64_t k)
+                       TRANSFORMER_AVX512 { return k < depth ? _mm256_maskz_loadu_epi16(there, from + k * step) : _mm256_setzero_si256(); };
   for (std::int64_t pair = 0; pair < 16; ++pair) {
     const __m512i both = _mm512_inserti64x4(_mm512_castsi256_si512(row(2 * pair)), row(2 * pair + 1), 1);
     _mm512_store_si512(to + pair * 64, _mm512_permutexvar_epi16(order, both));
@@ -225,7 +224,11 @@ struct Float32 {
   TRANSFORMER_AVX512 static void copy(const float* from, std::int64_t count, std::int64_t room, float* to) {
     for (std::int64_t i = 0; i < room; i += 16) {
       const std::int64_t left = count - i;
-      _mm512_store_ps(to + i, _mm512_maskz_loadu_ps(left >= 16 ? 0xFFFF : left <= 0 ? 0 : static_cast<__mmask16>((1 << left) - 1), from + i));
+      _mm512_store_ps(to + i,
+                      _mm512_maskz_loadu_ps(left >= 16      ? 0xFFFF
+                                                : left <= 0 ? 0
+                                                            : static_cast<__mmask16>((1 << left) - 1),
+                                            from + i));
     }
   }
 
