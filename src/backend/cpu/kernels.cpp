@@ -17,24 +17,29 @@ CpuKernels::~CpuKernels() = default;
 
 namespace {
 
-constexpr std::size_t huge = std::size_t{2} << 20;
+constexpr std::size_t direct = std::size_t{256} << 10, huge = std::size_t{2} << 20;
+
+std::byte* map(std::size_t bytes, int flags) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  if (data == MAP_FAILED) fail("cpu", "out of memory: {} bytes asked for", bytes);
+  return static_cast<std::byte*>(data);
+}
 
 }  // namespace
 
-// Large blocks come from the system itself and go back to it: freed ones in the heap of malloc would stay resident. They are on huge
-// pages, since an optimizer step walks over hundreds of megabytes; their tails are on small ones, so that no more is resident than is
-// used.
+// Larger blocks come from the system itself and go back to it: freed ones in the heap of malloc would stay resident. The largest are on
+// huge pages, since an optimizer step walks over hundreds of megabytes; their tails are on small ones, so that no more is resident than
+// is used.
 std::byte* CpuKernels::allocate(std::size_t bytes) {
-  if (bytes < huge) {
+  if (bytes < direct) {
     void* data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (data == nullptr) fail("cpu", "out of memory: {} bytes asked for", bytes);
     return static_cast<std::byte*>(data);
   }
-  void* mapped = mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) fail("cpu", "out of memory: {} bytes asked for", bytes);
+  if (bytes < huge) return map(bytes, MAP_POPULATE);
   // What is before the first huge page, and behind the block, is not needed.
+  std::byte* begin = map(bytes + huge, 0);
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  auto* begin = static_cast<std::byte*>(mapped);
   const std::size_t skipped = (huge - reinterpret_cast<std::uintptr_t>(begin) % huge) % huge, used = (bytes + page - 1) / page * page;
   if (skipped > 0) munmap(begin, skipped);
   if (skipped + used < bytes + huge) munmap(begin + skipped + used, bytes + huge - skipped - used);
@@ -45,7 +50,7 @@ std::byte* CpuKernels::allocate(std::size_t bytes) {
 }
 
 void CpuKernels::deallocate(std::byte* data, std::size_t bytes) noexcept {
-  if (bytes < huge) std::free(data);
+  if (bytes < direct) std::free(data);
   else munmap(data, bytes);
 }
 
