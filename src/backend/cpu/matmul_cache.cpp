@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/matmul_output.h"
 #include "backend/cpu/matmul_tiles.h"
-#include "backend/cpu/packed.h"
 #include "core/shared/pool.h"
 #include "transformer/core/parallel.h"
 
@@ -59,21 +59,21 @@ struct Hash {
 
 // A tile's sums, and what its computing needs beside them.
 std::size_t bytes_of_sums(const MatmulStep& s) {
-  return static_cast<std::size_t>(packed::width(s.rows) * packed::width(s.tile.n)) * sizeof(float);
+  return static_cast<std::size_t>(amx::width(s.rows) * amx::width(s.tile.n)) * sizeof(float);
 }
-std::size_t packed_bytes(const MatmulStep& s) { return bytes_of_sums(s) + packed::scratch_bytes(s.tile.in, s.rows); }
+std::size_t bytes_for_amx(const MatmulStep& s) { return bytes_of_sums(s) + amx::scratch_bytes(s.rows); }
 
-void compute_packed(const MatmulStep& s, const MatmulCache::Product& product, std::byte* memory) {
+void compute_with_amx(const MatmulStep& s, const MatmulCache::Product& product, std::byte* memory) {
   const MatmulCache::Problem& p = product.problem;
   const auto from = [](const void* data, std::int64_t elements, DType type) {
     return static_cast<const std::byte*>(data) + elements * static_cast<std::int64_t>(size_of(type));
   };
   float* sums = reinterpret_cast<float*>(memory);
-  packed::multiply(p.in, {from(product.a, s.batch * p.a_batch + s.row * p.a_row, p.in), p.a_row, p.a_col},
-                   {from(product.b, s.batch * p.b_batch + s.col * p.b_col, p.in), p.b_col, p.b_row}, s.rows, s.tile.n, s.depth, sums,
-                   memory + bytes_of_sums(s));
+  const auto *a = static_cast<const bfloat16*>(product.a), *b = static_cast<const bfloat16*>(product.b);
+  amx::multiply({a + s.batch * p.a_batch + s.row * p.a_row, p.a_row, p.a_col},
+                {b + s.batch * p.b_batch + s.col * p.b_col, p.b_col, p.b_row}, s.rows, s.tile.n, s.depth, sums, memory + bytes_of_sums(s));
   write_output({.sums = sums,
-                .sums_row = packed::width(s.tile.n),
+                .sums_row = amx::width(s.tile.n),
                 .c_row = p.c_row,
                 .bias = p.has_bias ? from(product.bias, s.col, p.bias) : nullptr,
                 .c = const_cast<std::byte*>(from(product.c, s.batch * p.c_batch + s.row * p.c_row + s.col, p.out)),
@@ -177,10 +177,10 @@ struct MatmulCache::Impl {
     return *low_products;
   }
 
-  // Two threads have enough of the memory's rate for oneDNN's way with float32.
-  MatmulUnit unit_for(const Problem& p, int threads) {
-    if (packed::multiplies(p.in) && (p.in == DType::bfloat16 || threads > 2)) return MatmulUnit::packed;
-    return p.in == DType::bfloat16 && !multiplies_bfloat16() ? MatmulUnit::widened : MatmulUnit::plain;
+  MatmulUnit unit_for(const Problem& p) {
+    if (p.in != DType::bfloat16) return MatmulUnit::plain;
+    if (amx::available()) return MatmulUnit::amx;
+    return multiplies_bfloat16() ? MatmulUnit::plain : MatmulUnit::widened;
   }
 
   // Only between products: those that are being prepared hold their entries.
@@ -219,11 +219,11 @@ void MatmulCache::run(Context& ctx, std::span<const Product> products, std::int6
     const int share = several <= 2 ? ctx.threads() : std::max(std::min(ctx.threads(), 4), ctx.threads() / several);
     for (const Product& product : products) {
       const Problem& p = *(at = &product.problem);
-      Planned& plan = planned.emplace_back(Planned{MatmulTiles(p, share, impl_->unit_for(p, ctx.threads())), {}, count});
+      Planned& plan = planned.emplace_back(Planned{MatmulTiles(p, share, impl_->unit_for(p)), {}, count});
       const MatmulTiles& tiles = plan.tiles;
       count += tiles.count();
-      if (tiles.unit() == MatmulUnit::packed) {
-        scratch = std::max(scratch, packed_bytes(tiles.step(0, 0)));  // none is larger than the first
+      if (tiles.unit() == MatmulUnit::amx) {
+        scratch = std::max(scratch, bytes_for_amx(tiles.step(0, 0)));  // none is larger than the first
         continue;
       }
       const auto sets = static_cast<std::size_t>(ctx.threads());
@@ -258,8 +258,8 @@ void MatmulCache::run(Context& ctx, std::span<const Product> products, std::int6
         const Product& product = products[which];
         for (std::int64_t j = 0; j < tiles.steps(); ++j) {
           const MatmulStep step = tiles.step(i - first, j);
-          if (tiles.unit() == MatmulUnit::packed) {
-            compute_packed(step, product, mine);
+          if (tiles.unit() == MatmulUnit::amx) {
+            compute_with_amx(step, product, mine);
           } else {
             Impl::Entry& e = *entries[static_cast<std::size_t>(tiles.kind(i - first, j))];
             const StagedOperands x(step, product.problem, product.a, product.b, product.bias, product.c, mine + scratch);

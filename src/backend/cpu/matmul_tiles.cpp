@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/packed.h"
+#include "backend/cpu/amx.h"
 
 namespace transformer {
 namespace {
@@ -14,16 +14,16 @@ std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1)
 
 // What a tile costs a thread, in nanoseconds, as measured on processors with AVX-512 and AMX: the products, and bringing the operands
 // from where they are into the order that oneDNN's kernels want. Where many threads compute, products of bfloat16 are bound by the way
-// to memory; oneDNN's float32 kernels read a plain a as it is, and take longest for a transposed b. `late`: what is lost where threads
-// end at different times, in tiles.
+// to memory; oneDNN's float32 kernels read a plain a as it is, and take longest for a transposed b. With amx.h, the next
+// of b comes while what is there is multiplied, and a core gets what others have just written, all operands but weights, more slowly than
+// what lies in memory. `late`: what is lost where threads end at different times, in tiles.
 struct Cost {
   double product, a, b, tile, late;
 };
 Cost cost_of(const MatmulCache::Problem& p, int threads, MatmulUnit unit) {
   const bool low = p.in == DType::bfloat16, a_turned = p.a_col != 1, b_turned = p.b_col != 1;
-  if (unit == MatmulUnit::packed)
-    return low ? Cost{0.0016, a_turned ? 0.2 : 0.15, b_turned ? 0.12 : 0.1, 2000.0, threads > 1 ? 0.5 : 0.0}
-               : Cost{0.0165, 0.3, b_turned ? 0.2 : 0.1, 2000.0, 0.6};
+  if (unit == MatmulUnit::amx)
+    return {0.0015, threads > 2 ? 0.5 : 0.15, a_turned && threads > 2 ? 0.4 : 0.17, 2000.0, threads > 1 ? 0.5 : 0.0};
   if (threads <= 2) {
     const double move = low ? 0.15 : 0.3;
     return {low ? 0.0022 : 0.0125, move * (a_turned ? 4.0 : 1.0), move, 3000.0, threads > 1 ? 0.2 : 0.0};
@@ -34,15 +34,14 @@ Cost cost_of(const MatmulCache::Problem& p, int threads, MatmulUnit unit) {
 
 constexpr std::int64_t row_unit = 16, col_unit = 32;     // of one tile of registers
 constexpr std::int64_t step_size = 512, step_unit = 64;  // of the tokens that a weight's gradient sums over
-
-constexpr std::int64_t packed_memory = 1 << 20;  // what a packed tile may take of the second cache
+constexpr std::int64_t amx_memory = 1 << 20;             // what a tile of amx.h may take of the second cache
 
 struct Size {
   std::int64_t m, n;
 };
 
-std::int64_t packed_tile_bytes(const MatmulCache::Problem& p, std::int64_t m, std::int64_t n) {
-  return static_cast<std::int64_t>(packed::scratch_bytes(p.in, m)) + packed::width(m) * packed::width(n) * 4;
+std::int64_t amx_tile_bytes(std::int64_t m, std::int64_t n) {
+  return static_cast<std::int64_t>(amx::scratch_bytes(m)) + amx::width(m) * amx::width(n) * 4;
 }
 
 // Heights and widths of tiles that are worth a try.
@@ -57,7 +56,7 @@ std::vector<Size> sizes_of(const MatmulCache::Problem& p, MatmulUnit unit) {
   std::vector<Size> sizes;
   for (const std::int64_t m : heights)
     for (const std::int64_t n : widths)
-      if (unit != MatmulUnit::packed || packed_tile_bytes(p, m, n) <= packed_memory) sizes.push_back({m, n});
+      if (unit != MatmulUnit::amx || amx_tile_bytes(m, n) <= amx_memory) sizes.push_back({m, n});
   if (sizes.empty()) sizes.push_back({32, 64});
   return sizes;
 }
@@ -70,7 +69,8 @@ Size best_size(const MatmulCache::Problem& p, int threads, MatmulUnit unit) {
   for (const Size& size : sizes_of(p, unit)) {
     const auto tiles = static_cast<double>(p.batch * parts_of(p.m, size.m) * parts_of(p.n, size.n));
     const auto k = static_cast<double>(p.k), rows = static_cast<double>(size.m), cols = static_cast<double>(std::min(size.n, p.n));
-    const double one = k * (rows * cols * cost.product + rows * cost.a + cols * cost.b) + cost.tile;
+    const double products = rows * cols * cost.product, b = cols * cost.b;
+    const double one = k * (rows * cost.a + (unit == MatmulUnit::amx ? std::max(products, b) : products + b)) + cost.tile;
     const double rounds = std::max(1.0, std::ceil(tiles / threads)), all = (rounds + cost.late) * one;
     if (least < 0.0 || all < least) least = all, best = size;
   }
@@ -121,8 +121,8 @@ MatmulTiles::MatmulTiles(const MatmulCache::Problem& p, int threads, MatmulUnit 
   const bool gradient = p.a_col != 1 && p.out == DType::float32 && !p.has_bias && p.activation == Activation::none;
   const std::int64_t left = p.m - (row_tiles_ - 1) * tile_m_;
   last_m_ = gradient ? left : std::min(tile_m_, rounded_up(left, std::max(row_unit, tile_m_ / 4)));
-  if (unit == MatmulUnit::packed) last_m_ = left;
-  if (!gradient || unit == MatmulUnit::packed) {
+  if (unit == MatmulUnit::amx) last_m_ = left;
+  if (!gradient || unit == MatmulUnit::amx) {
     inner_.push_back({0, p.k, p.k});
     return;
   }

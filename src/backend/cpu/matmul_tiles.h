@@ -11,9 +11,9 @@
 
 namespace transformer {
 
-// Who computes tiles: oneDNN; oneDNN in float32, where the processor has no products of bfloat16; or packed.h, which takes every size as
-// it is.
-enum class MatmulUnit { plain, widened, packed };
+// Who computes tiles: oneDNN; oneDNN in float32, where the processor has no products of bfloat16; or amx.h, which takes every size as it
+// is.
+enum class MatmulUnit { plain, widened, amx };
 
 // What is computed at a time: c [m, n] = activation(alpha · a · b + bias) or c += alpha · a · b, over strided matrices.
 struct MatmulTile {

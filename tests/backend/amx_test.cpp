@@ -1,5 +1,5 @@
-// Products of packed operands beside sums in float64; AMX is imitated where the processor has none.
-#include "backend/cpu/packed.h"
+// Products on tile registers, imitated where the processor has none, beside sums in float64.
+#include "backend/cpu/amx.h"
 
 #include <gtest/gtest.h>
 
@@ -15,15 +15,15 @@
 namespace transformer {
 namespace {
 
-class Packed : public testing::Test {
+class Amx : public testing::Test {
  protected:
   void SetUp() override {
-    if (packed::multiplies(DType::bfloat16)) return;
-    if (!packed::can_imitate()) GTEST_SKIP() << "without AVX-512 operands cannot be packed";
-    packed::imitate(imitated_ = true);
+    if (amx::available()) return;
+    if (!amx::can_imitate()) GTEST_SKIP() << "without AVX-512 operands cannot be packed";
+    amx::imitate(imitated_ = true);
   }
   void TearDown() override {
-    if (imitated_) packed::imitate(false);
+    if (imitated_) amx::imitate(false);
   }
 
  private:
@@ -33,7 +33,7 @@ class Packed : public testing::Test {
 std::vector<float> numbers(Context& ctx, const Tensor& t) { return cast(ctx, t, DType::float32).to_vector<float>(); }
 
 // Every layout, sizes below, at and beyond whole tiles, sums longer than what is packed at a time; c has room beside it.
-TEST_F(Packed, MultipliesWhateverLiesAnyway) {
+TEST_F(Amx, MultipliesWhateverLiesAnyway) {
   Context ctx({.threads = 3, .seed = 5});
   const NoGradients no_gradients(ctx);
   struct Size {
@@ -66,7 +66,7 @@ TEST_F(Packed, MultipliesWhateverLiesAnyway) {
         }
 }
 
-TEST_F(Packed, BiasAndActivationFollow) {
+TEST_F(Amx, BiasAndActivationFollow) {
   Context ctx({.threads = 3, .seed = 6});
   const NoGradients no_gradients(ctx);
   for (const auto& [type, bias_type] :
