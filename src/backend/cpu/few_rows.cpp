@@ -2,6 +2,8 @@
 // time. Such a product is as fast as the matrix can be read, so each of its rows is read once, from the first to the last byte.
 #include "backend/cpu/few_rows.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 
 #include "transformer/core/parallel.h"
@@ -37,6 +39,8 @@ HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HW
 #pragma GCC unroll 8
     for (int c = 0; c < kCols; ++c) {
       const VF weight = Load(w + c * w_row + at);
+      // Rows are too short for the processor to see where reading goes on: it is told.
+      if constexpr (kRows == 1 && kCols == 8) hwy::Prefetch(w + (c + kCols) * w_row + at);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) sum[r][c] = hn::MulAdd(Load(a + r * a_row + at), weight, sum[r][c]);
     }
