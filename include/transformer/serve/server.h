@@ -54,7 +54,7 @@ class Server {
 
   // Before start. Clients ask for it by its name. Error when there is one of that name.
   void add_model(const std::string& name, const std::filesystem::path& folder);
-  // The folder of a training, for its curves: /training/metrics.
+  // The folder of a training: its curves, and what its newest checkpoint says (/training/metrics, /training/sample).
   void add_training(const std::filesystem::path& folder);
 
   void start();      // Error when a model cannot be loaded, or the address not be had
