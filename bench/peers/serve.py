@@ -81,7 +81,7 @@ def write_folder(folder, tensors, precision):
         header[name] = {"dtype": dtype, "shape": list(values.shape), "data_offsets": [at, at + values.nbytes]}
         at += values.nbytes
     text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
+    text += b" " * (-(8 + len(text)) % 64)
     with open(folder / "model.safetensors", "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for values in stored.values():

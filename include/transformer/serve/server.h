@@ -21,7 +21,7 @@ struct ServerOptions {
   std::int64_t port = 8080;
   std::string api_key = {};
   std::string cors_origin = {};
-  std::int64_t max_sequences = 64;
+  std::int64_t max_sequences = 256;
   std::int64_t max_queue = 1024;
   std::int64_t max_tokens = 4096;
   std::int64_t max_context = 0;
