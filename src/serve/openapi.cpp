@@ -140,14 +140,13 @@ json openapi() {
                          content(object_of({{"status", text()}, {"models", list_of(text())}}, {"status", "models"})));
   paths["/metrics"] = get("counters for Prometheus", content(text(), "text/plain"));
   paths["/openapi.json"] = get("this description", content(any_object));
-  json watched = get(
-      "the numbers of a training",
-      content(object_of({{"folder", text()},
-                         {"records", list_of(any_object)},
-                         {"next", integer()},
-                         {"restarted", {{"type", "boolean"}}},
-                         {"checkpoint", either({integer(), {{"type", "null"}}})}},
-                        {"records", "next", "checkpoint"})));
+  json watched = get("the numbers of a training",
+                     content(object_of({{"folder", text()},
+                                        {"records", list_of(any_object)},
+                                        {"next", integer()},
+                                        {"restarted", {{"type", "boolean"}}},
+                                        {"checkpoint", either({integer(), {{"type", "null"}}})}},
+                                       {"records", "next", "checkpoint"})));
   watched["get"]["parameters"] = {{{"name", "from"},
                                    {"in", "query"},
                                    {"required", false},

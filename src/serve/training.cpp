@@ -77,8 +77,7 @@ void WatchedTraining::open(const Newest& checkpoint) {
     case Purpose::another_text: translator_ = Translator::open(model, checkpoint.folder); break;
     case Purpose::text_labels:
     case Purpose::token_labels: classifier_ = Classifier::open(model, checkpoint.folder); break;
-    default:
-      throw ApiError(400, fmt::format("the model in training reads no text; {}", describe(model->purpose())), {}, "wrong_model");
+    default: throw ApiError(400, fmt::format("the model in training reads no text; {}", describe(model->purpose())), {}, "wrong_model");
   }
   opened_ = checkpoint;
 }

@@ -42,12 +42,13 @@ TEST(Names, FusedMatricesAreSplitAndComeBack) {
   std::filesystem::remove(path);
 }
 
+struct Large {
+  Linear whole{512, {512}}, fused{512, {512, 512}};
+  void visit(auto&& f) { f("whole", whole), f("fused", fused); }
+};
+
 // A large tensor stays in its file, whatever becomes of the file's name; one that is fused of several, or of another type, is copied.
 TEST(Names, LargeTensorsStayInTheFile) {
-  struct Large {
-    Linear whole{512, {512}}, fused{512, {512, 512}};
-    void visit(auto&& f) { f("whole", whole), f("fused", fused); }
-  };
   const std::vector<NameRule> names{{"a", "whole"}, {"b.q", "fused", 0}, {"b.k", "fused", 1}};
   Context ctx({.device = Device::cpu()});
   Large large;
@@ -69,7 +70,8 @@ TEST(Names, LargeTensorsStayInTheFile) {
   }
   std::filesystem::remove(path);
   const auto ours = parameters(copied), theirs = parameters(mapped);
-  for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_EQ(theirs[i].parameter->tensor.to_vector<float>(), ours[i].parameter->tensor.to_vector<float>());
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    EXPECT_EQ(theirs[i].parameter->tensor.to_vector<float>(), ours[i].parameter->tensor.to_vector<float>());
 }
 
 TEST(Names, ReportsEverythingThatDoesNotFitAtOnceAndChangesNothing) {

@@ -362,7 +362,7 @@ class Page(unittest.TestCase):
             self.assertNotEqual(before, self.text(".note[role=status]"))
         # What the newest checkpoint says, and what it says to something else.
         self.until(lambda: self.all("#samples li"), "a sample of what the model says")
-        self.assertRegex(self.text("#samples li"), r"^step \d+ \S")
+        self.assertRegex(self.text("#samples li"), r"^step \d+\s+\S")
         self.browser.execute_script("for (const line of document.querySelectorAll('#samples li')) line.dataset.first = ''")
         self.find("#question").send_keys(Keys.CONTROL, "a")
         self.find("#question").send_keys("나는", Keys.ENTER)

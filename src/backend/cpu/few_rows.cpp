@@ -121,8 +121,7 @@ template <class T>
 void WidenRows(const T* from, std::int64_t from_row, std::int64_t rows, std::int64_t k, float* to, std::int64_t to_row) {
   for (std::int64_t r = 0; r < rows; ++r, from += from_row, to += to_row) {
     std::fill_n(to + k, to_row - k, 0.0F);
-    ForVectors(k,
-               [&](std::int64_t i, auto whole, std::int64_t n) HWY_ATTR { StoreSome(whole, LoadSome(whole, from + i, n), to + i, n); });
+    ForVectors(k, [&](std::int64_t i, auto whole, std::int64_t n) HWY_ATTR { StoreSome(whole, LoadSome(whole, from + i, n), to + i, n); });
   }
 }
 
