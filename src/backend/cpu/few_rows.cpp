@@ -2,6 +2,8 @@
 // time. Such a product is as fast as the matrix can be read, so each of its rows is read once, from the first to the last byte.
 #include "backend/cpu/few_rows.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -74,6 +76,8 @@ HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HW
 #pragma GCC unroll 16
     for (int c = 0; c < kSomeCols; ++c) {
       const VF weight = load(w + c * w_row + at);
+      // Rows are too short for the processor to see where reading goes on: it is told.
+      hwy::Prefetch(w + (c + kSomeCols) * w_row + at);
 #pragma GCC unroll 16
       for (int r = 0; r < kSomeRows; ++r) sum[r][c] = hn::MulAdd(left[r], weight, sum[r][c]);
     }
