@@ -31,25 +31,31 @@ bool smaller_is_better(std::string_view metric) {
 
 }  // namespace
 
-// One update from the gradients of several batches, each weighted by its share of the targets. How it went is known when the
-// device has come so far: see settle.
-void Trainer::State::update(std::vector<Batch>& batches) {
+// One update from the gradients of several micro-batches, each weighted by its share of the targets of all processes; whole: there is
+// only this one. How it went is known when the device has come so far: see settle.
+void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, bool whole) {
   ++step;
   ctx.random().begin_step(static_cast<std::uint32_t>(step));
   auto done = std::make_unique<Launched>();
   done->step = step, done->epoch = epoch + 1, done->lr = schedule(step);
+  done->targets = all.targets, done->tokens = static_cast<std::int64_t>(all.tokens);
+  std::vector<Tensor> now = tensors_of(statistics);
   const Weights statistics_before = copy_of(ctx, statistics);
-  for (const Batch& b : batches) done->targets += static_cast<double>(b.targets), done->tokens += b.tokens;
+  StatisticsMean mean(ctx, whole ? std::vector<Tensor>() : now, statistics_before);
   adam.begin(ctx, done->lr);
-  for (const Batch& b : batches) {
-    const double share = static_cast<double>(b.targets) / done->targets;
-    const Tensor loss = task.loss(ctx, b);
+  for (const Prepared& micro : mine) {
+    ctx.random().begin_step(static_cast<std::uint32_t>(step), micro.number);
+    mean.begin(ctx);
+    const double share = static_cast<double>(micro.batch.targets) / done->targets;
+    const Tensor loss = task.loss(ctx, micro.batch);
     adam.add_loss(ctx, loss, share);
-    backward(ctx, loss, batches.size() == 1 ? Tensor() : Tensor::full(ctx, loss.shape(), static_cast<float>(share)));
+    mean.add(ctx, share);
+    backward(ctx, loss, whole ? Tensor() : Tensor::full(ctx, loss.shape(), static_cast<float>(share)),
+             &micro == &mine.back() ? adam.exchanging(ctx) : nullptr);
   }
+  mean.finish(ctx);
   adam.update(ctx, config.clip_norm);
   adam.zero_gradients();
-  std::vector<Tensor> now = tensors_of(statistics);
   if (!now.empty()) kernels(ctx).undo_if_skipped(ctx, statistics_before, now, adam.step_state());
   if (!ema.empty()) kernels(ctx).blend(ctx, ema.blocks, config.ema_decay, ema.of, adam.step_state());
   done->arrival = adam.result(ctx, done->result);
@@ -108,24 +114,39 @@ void Trainer::State::report(const Launched& u) {
   Metrics values{{"loss", loss}};
   if (words.perplexity) values.emplace_back("perplexity", std::exp(loss));
   values.insert(values.end(), {{"lr", u.lr}, {"gradient_norm", gradient_norm}, {fmt::format("{}_per_second", words.units), speed}});
-  log->add({.step = u.step, .epoch = u.epoch, .split = "train", .seconds = now, .values = values});
+  if (log) log->add({.step = u.step, .epoch = u.epoch, .split = "train", .seconds = now, .values = values});
   loss_sum = targets = tokens = 0.0;
   since = now;
 }
 
 void Trainer::State::train_epoch(std::int64_t batches) {
-  Prefetcher<Batch> prefetched([this](std::int64_t i) { return task.prepare(i); }, batch, batches);
-  while (batch < batches && !interrupted() && !done()) {
-    std::vector<Batch> several;
-    while (static_cast<std::int64_t>(several.size()) < config.update_freq) {
-      std::optional<Batch> next = prefetched.next();
-      if (!next) break;
-      several.push_back(std::move(*next));
+  const std::vector<MicroBatch> micro = micro_batches(batch, batches, config.update_freq, parts, processes.place());
+  Prefetcher<Batch> prefetched(
+      [&](std::int64_t i) {
+    const MicroBatch& m = micro[static_cast<std::size_t>(i)];
+    return task.prepare(m.batch, m.share);
+      },
+      0, std::ssize(micro));
+  auto next = micro.begin();
+  while (batch < batches && !done()) {
+    const std::int64_t end = std::min(batch + config.update_freq, batches);
+    if (processes.alone() && interrupted()) stopped = true;
+    if (stopped) break;
+    std::vector<Prepared> mine;
+    Totals sums{.stop = interrupted() ? 1.0 : 0.0};
+    for (; next != micro.end() && next->batch < end; ++next) {
+      Batch prepared = std::move(*prefetched.next());
+      if (prepared.targets == 0) continue;  // a part of a small batch
+      sums.targets += static_cast<double>(prepared.targets), sums.tokens += static_cast<double>(prepared.tokens);
+      mine.push_back({std::move(prepared), next->number});
     }
+    sums = total(processes, sums);
+    stopped = !processes.alone() && sums.stop > 0.0;
+    if (stopped) break;
     ctx.set_training(true);
-    update(several);
+    update(mine, sums, (end - batch) * parts == 1);
     ctx.set_training(false);
-    batch += static_cast<std::int64_t>(several.size());
+    batch = end;
     settle(ctx.backend().steps_ahead());
     if (batch >= batches) ++epoch, batch = 0;
     const auto now = [&](std::int64_t interval) { return interval > 0 ? step % interval == 0 : batch == 0; };
@@ -181,7 +202,7 @@ void Trainer::State::validate() {
   if (better) best = measured, best_step = step, without_improvement = 0;
   else ++without_improvement;
   if (on_validation) on_validation({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .metrics = measured, .best = better});
-  log->add({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .split = "valid", .seconds = seconds(), .values = measured});
+  if (log) log->add({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .split = "valid", .seconds = seconds(), .values = measured});
   std::string judged = better ? " (best)" : "";
   if (!is_sound(measured)) judged = ": not finite, so that it cannot be the best";
   if (!better && !best.empty()) judged += fmt::format("; best {:.4g} at step {}", *before, best_step);
@@ -232,10 +253,11 @@ void Trainer::on_validation(std::function<void(const TrainValidation&)> callback
 TrainResult Trainer::run() {
   State& s = *state_;
   s.check_task();
+  s.join();
   s.resume();
   s.since = s.seconds();
   const std::int64_t begun_at = s.step;
-  while (!s.done() && !s.interrupted()) {
+  while (!s.done() && !s.stopped) {
     const std::int64_t batches = s.task.plan(s.epoch);
     if (batches < 1) fail("train", "there is no data: the epoch has no batches");
     s.plan_schedule(batches);
@@ -251,6 +273,7 @@ TrainResult Trainer::run() {
     if (s.out_of_patience()) result.end = TrainResult::End::no_improvement;
     if (s.config.average > 0) s.average(result);
   }
+  s.processes.barrier();  // what the first has written is there
   s.progress.finish();
   return result;
 }

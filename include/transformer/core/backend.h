@@ -10,6 +10,8 @@
 
 namespace transformer {
 
+class Communicator;
+
 // A copy to the host that was begun: what it writes may be read when it is there.
 class Arrival {
  public:
@@ -35,6 +37,8 @@ class Backend {
   virtual std::string description() const { return {}; }  // for people: "NVIDIA H200 (sm_90), 138.2 of 139.8 GiB free"
   // So many updates of a training may be under way before the host must know how the first of them went.
   virtual int steps_ahead() const { return 0; }
+  // One that exchanges this device's memory, given one that exchanges the hosts'.
+  virtual std::shared_ptr<Communicator> communicator(std::shared_ptr<Communicator> hosts);
 };
 
 // Defined by src/backend/dispatch.cpp, the one place that switches over devices.

@@ -8,6 +8,7 @@
 
 #include "transformer/core/allocator.h"
 #include "transformer/core/backend.h"
+#include "transformer/core/communicator.h"
 #include "transformer/core/device.h"
 #include "transformer/core/dtype.h"
 #include "transformer/core/random.h"
@@ -19,6 +20,7 @@ struct ContextOptions {
   int threads = 0;  // 0: all that the machine offers
   std::uint64_t seed = 0;
   DType precision = DType::float32;  // type of activations: float32 or bfloat16; weights stay float32
+  std::shared_ptr<Communicator> communicator = nullptr;  // the processes that train together; null: this one is alone
 };
 
 class Context {
@@ -29,6 +31,7 @@ class Context {
   int threads() const { return threads_; }
   Allocator& allocator() { return *allocator_; }
   Backend& backend() { return *backend_; }
+  Communicator& communicator() { return *communicator_; }
   Random& random() { return random_; }
   DType precision() const { return precision_; }
   void set_precision(DType precision);
@@ -52,6 +55,7 @@ class Context {
   std::uint64_t tape_order_ = 0;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Allocator> allocator_;
+  std::shared_ptr<Communicator> communicator_;
   Random random_;
 };
 
