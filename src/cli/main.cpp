@@ -80,8 +80,8 @@ int run(int argc, char** argv) {
   add_translate(app);
   const auto wrong_usage = [&app](const std::string& message) {
     const CLI::App& verb = chosen(app);
-    return failed(
-        fmt::format("{}\nRun '{} --help' for what is possible.", usage_error(verb, app.remaining(true), message), path_of(verb)), 2);
+    return failed(fmt::format("{}\nRun '{} --help' for what is possible.", usage_error(verb, app.remaining(true), message), path_of(verb)),
+                  2);
   };
   try {
     std::vector<std::string> arguments = arguments_of(argc, argv);

@@ -51,7 +51,8 @@ int devices_of(const std::vector<std::string>& arguments) {
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   execvp(pointers.front(), pointers.data());
-  fail("--devices", "cannot start mpirun, which starts the {} processes: {}. Install it (Debian: openmpi-bin)", count, std::strerror(errno));
+  fail("--devices", "cannot start mpirun, which starts the {} processes: {}. Install it (Debian: openmpi-bin)", count,
+       std::strerror(errno));
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ struct SeedConfig {
   std::int64_t devices = 1;
   static void visit(auto& self, auto&& field) {
     field("seed", self.seed, "of all random choices: weights, order of the data, dropout");
-    field("devices", self.devices, "processes of this machine that train together, with a GPU each where --device is cuda; mpirun starts them");
+    field("devices", self.devices,
+          "processes of this machine that train together, with a GPU each where --device is cuda; mpirun starts them");
   }
 };
 

@@ -61,9 +61,8 @@ int fair_threads(Communicator& processes) {
   sched_getaffinity(0, sizeof mine.set, &mine.set);
   std::vector<Cores> all(static_cast<std::size_t>(processes.size()));
   processes.all_gather(&mine, sizeof mine, all.data());
-  const auto sharing = std::count_if(all.begin(), all.end(), [&](const Cores& c) {
-    return std::string_view(c.host) == mine.host && CPU_EQUAL(&c.set, &mine.set) != 0;
-  });
+  const auto sharing = std::count_if(
+      all.begin(), all.end(), [&](const Cores& c) { return std::string_view(c.host) == mine.host && CPU_EQUAL(&c.set, &mine.set) != 0; });
   return std::max(1, hardware_threads() / std::max(1, static_cast<int>(sharing)));
 }
 

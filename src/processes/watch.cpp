@@ -128,8 +128,8 @@ Watch::Watch(Communicator& processes) : rank_(processes.rank()), size_(processes
       pollfd ready{listener, POLLIN, 0};
       const auto wait = std::chrono::duration_cast<milliseconds>(until - Clock::now()).count();
       if (wait <= 0 || poll(&ready, 1, static_cast<int>(wait)) != 1)
-        transformer::fail("processes", "{} of {} processes did not connect to rank 0 on {} within 30 s: is a firewall between them?", missing,
-                          size_ - 1, hosts_.front());
+        transformer::fail("processes", "{} of {} processes did not connect to rank 0 on {} within 30 s: is a firewall between them?",
+                          missing, size_ - 1, hosts_.front());
       const int s = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
       const timeval limit{.tv_sec = 5, .tv_usec = 0};
       if (s >= 0)
@@ -173,7 +173,9 @@ Watch::~Watch() {
 
 void Watch::fail_with_errno(const char* what) { transformer::fail("processes", "{}: {}", what, std::strerror(errno)); }
 
-std::string Watch::called(int rank) const { return fmt::format("rank {} of {}, on {}", rank, size_, hosts_[static_cast<std::size_t>(rank)]); }
+std::string Watch::called(int rank) const {
+  return fmt::format("rank {} of {}, on {}", rank, size_, hosts_[static_cast<std::size_t>(rank)]);
+}
 
 // Says it once, tells all others, and is gone: what they wait for will not come.
 void Watch::end_all(const std::string& message, int code) {

@@ -63,11 +63,8 @@ SeriesTable in_order(const SeriesTable& table, const std::vector<std::string>& n
 json Api::models_list() const {
   json data = json::array();
   for (const auto& m : models_)
-    data.push_back({{"id", m->name()},
-                    {"object", "model"},
-                    {"created", m->created()},
-                    {"owned_by", "local"},
-                    {"purpose", name_of(m->purpose())}});
+    data.push_back(
+        {{"id", m->name()}, {"object", "model"}, {"created", m->created()}, {"owned_by", "local"}, {"purpose", name_of(m->purpose())}});
   return {{"object", "list"}, {"data", data}};
 }
 

@@ -38,7 +38,7 @@ class Arena {
   Tensor range(const Tensor& block, std::size_t first, std::size_t last) const;
   bool follow(std::size_t i) const { return places_[i].next == places_[i + 1].begin; }  // does leaf i + 1 follow leaf i?
   const std::size_t* find(const Node& leaf) const;
-  const std::size_t* find(const Tensor& leaf) const;                                    // its number, null: it is not here
+  const std::size_t* find(const Tensor& leaf) const;  // its number, null: it is not here
 
   // Brings home what others have put elsewhere since: weights, and the gradients that are there.
   void settle(Context& ctx);

@@ -42,8 +42,8 @@ Totals total(Communicator& processes, Totals mine) {
 void compare(Communicator& processes, json mine) {
   if (processes.alone()) return;
   const std::vector<std::string> all = processes.all_gather(mine.dump());
-  const std::vector<std::string> found =
-      differences(json::parse(all.front()), json::parse(all[static_cast<std::size_t>(processes.rank())]), "with rank 0", "here");
+  const std::vector<std::string> found = differences(json::parse(all.front()), json::parse(all[static_cast<std::size_t>(processes.rank())]),
+                                                     "with rank 0", "here");
   if (!found.empty())
     fail("train", "this process differs from the first one:\n  {}\nAll must have the same program, data and settings",
          fmt::join(found, "\n  "));

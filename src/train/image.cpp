@@ -87,8 +87,7 @@ void mix(HostTensor& pixels, const Mixture& m, std::int64_t begin, std::int64_t 
     const float* b = all.data() + (images - 1 - i) * rows * width;
     for (std::int64_t k = 0; !m.cut && k < rows * width; ++k) a[k] = share * a[k] + (1.0F - share) * b[k];
     for (std::int64_t row = 0; m.cut && row < rows; ++row)
-      if (row % height >= top && row % height < bottom)
-        std::copy(b + row * width + left, b + row * width + right, a + row * width + left);
+      if (row % height >= top && row % height < bottom) std::copy(b + row * width + left, b + row * width + right, a + row * width + left);
   }
   pixels.values = std::move(mixed);
   pixels.shape = {end - begin, pixels.shape[1], height, width};

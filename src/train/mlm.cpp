@@ -279,7 +279,8 @@ Metrics MlmTask::validate(Context& ctx) {
   const auto measure = [&](std::int64_t number) {
     const MaskedIds batch = mask_tokens(*validation_, plan[static_cast<std::size_t>(number)], epoch_stream(0, 0, mask_use), masks_);
     const Tensor logits = network().logits(ctx, hidden_places(ctx, network(), batch));
-    const auto loss = static_cast<double>(cross_entropy(ctx, logits, targets_of(ctx, batch), {.reduction = CrossEntropyOptions::sum}).item());
+    const auto loss = static_cast<double>(
+        cross_entropy(ctx, logits, targets_of(ctx, batch), {.reduction = CrossEntropyOptions::sum}).item());
     double right = 0.0;
     const std::vector<float> values = cast(ctx, logits, DType::float32).to_vector<float>();
     const auto classes = static_cast<std::ptrdiff_t>(logits.cols());

@@ -12,7 +12,7 @@ float* floats(Tensor& t) { return reinterpret_cast<float*>(t.mutable_raw()); }
 
 // Elements of a bucket: large enough for the network, small enough that the first is sent early.
 std::int64_t bucket_size(std::int64_t block, std::int64_t unit) {
-  const std::int64_t wanted = std::clamp<std::int64_t>(block / 8, 1 << 14, 25 << 18);
+  const std::int64_t wanted = std::clamp<std::int64_t>(block / 64, 1 << 14, 25 << 18);
   return (wanted + unit - 1) / unit * unit;
 }
 

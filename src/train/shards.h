@@ -41,7 +41,7 @@ class Shards {
  private:
   struct Bucket {
     std::int64_t begin = 0, each = 0, local = 0;
-    std::int64_t open = 0;      // leaves whose gradients are not finished
+    std::int64_t open = 0;  // leaves whose gradients are not finished
     std::int64_t leaves = 0;
   };
   void begin_ready(Context& ctx);

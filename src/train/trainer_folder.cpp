@@ -94,10 +94,11 @@ void Trainer::State::decide_parts(std::int64_t saved) {
   const std::int64_t usual = usual_parts(processes.size(), config.update_freq);
   parts = config.batch_parts.value_or(saved * config.update_freq >= processes.size() ? saved : usual);
   if (parts * config.update_freq < processes.size())
-    wrong_setting("train", "batch_parts", "is {}: {} processes would have {} parts to compute, and some nothing to do; expected {} or more", parts,
-                  processes.size(), parts * config.update_freq, usual);
+    wrong_setting("train", "batch_parts", "is {}: {} processes would have {} parts to compute, and some nothing to do; expected {} or more",
+                  parts, processes.size(), parts * config.update_freq, usual);
   if (saved > 0 && saved != parts)
-    progress.note(fmt::format("note: batches are cut into {} parts, not {} as before: other elements are dropped from here on", parts, saved));
+    progress.note(
+        fmt::format("note: batches are cut into {} parts, not {} as before: other elements are dropped from here on", parts, saved));
 }
 
 void Trainer::State::resume() {

@@ -56,7 +56,8 @@ struct Trainer::State : Position {
 
   State(Context& c, Task& t, const TrainConfig& settings, const std::atomic<bool>* stop_flag)
       : ctx(c), task(t), config(settings), stop(stop_flag), processes(c.communicator()),
-        folder((check(settings, processes.first()), processes.first() ? make_folder(settings.save_dir) : settings.save_dir)),
+        folder((check(settings, processes.first()),
+                processes.first() ? make_folder(settings.save_dir) : std::filesystem::path(settings.save_dir))),
         checkpoints(folder), parameters(t.parameters()), statistics(t.statistics()),
         adam(c, parameters,
              {.beta1 = settings.adam_beta1, .beta2 = settings.adam_beta2, .eps = settings.adam_eps, .weight_decay = settings.weight_decay},

@@ -19,7 +19,7 @@ struct ContextOptions {
   Device device = Device::usual();
   int threads = 0;  // 0: all that the machine offers
   std::uint64_t seed = 0;
-  DType precision = DType::float32;  // type of activations: float32 or bfloat16; weights stay float32
+  DType precision = DType::float32;                      // type of activations: float32 or bfloat16; weights stay float32
   std::shared_ptr<Communicator> communicator = nullptr;  // the processes that train together; null: this one is alone
 };
 

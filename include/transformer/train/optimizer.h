@@ -72,8 +72,8 @@ class Adam {
   // The same of several processes, which have a part each: put together in the host's memory for the first, empty for the others.
   std::vector<State> whole_state(Context& ctx) const;
   std::int64_t state_bytes() const { return 2 * m_.numel() * size_of(DType::float32); }  // that this process keeps
-  void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);  // copies
-  std::int64_t steps() const;                                                         // waits for the device
+  void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);     // copies
+  std::int64_t steps() const;                                                            // waits for the device
   void set_steps(std::int64_t steps);
 
  private:
@@ -85,7 +85,7 @@ class Adam {
   std::vector<std::size_t> order_;  // in the arena: whose weights decay first, then the others
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Shards> shards_;  // null: this process is alone
-  Tensor m_, v_, low_precision_;  // blocks, or the pieces of m and v; the last bfloat16, or undefined
+  Tensor m_, v_, low_precision_;    // blocks, or the pieces of m and v; the last bfloat16, or undefined
   Tensor step_;
 };
 

@@ -201,13 +201,9 @@ double CudaKernels::sum_of_squares(Context& ctx, std::span<const Tensor> tensors
   return sum;
 }
 
-void CudaKernels::share_step(Context& ctx, Tensor& state) {
-  launch(ctx, "share_step", square_norm, dim3(1), dim3(1), 0, state_on(state));
-}
+void CudaKernels::share_step(Context& ctx, Tensor& state) { launch(ctx, "share_step", square_norm, dim3(1), dim3(1), 0, state_on(state)); }
 
-void CudaKernels::whole_step(Context& ctx, Tensor& state) {
-  launch(ctx, "whole_step", root_of_norm, dim3(1), dim3(1), 0, state_on(state));
-}
+void CudaKernels::whole_step(Context& ctx, Tensor& state) { launch(ctx, "whole_step", root_of_norm, dim3(1), dim3(1), 0, state_on(state)); }
 
 void CudaKernels::adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) {
   std::vector<AdamTensor> tensors;
