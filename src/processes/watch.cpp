@@ -217,9 +217,11 @@ void Watch::serve() {
   auto said = Clock::now();
   std::string reason;  // of the rank that failed first
   int code = 1;
+  bool vanished = false;  // it did not say why itself
   Clock::time_point since;
-  const auto fault = [&](int rank, const std::string& why, int with) {
+  const auto fault = [&](int rank, const std::string& why, int with, bool gone_away) {
     if (!reason.empty()) return;
+    vanished = gone_away;
     reason = fmt::format("transformer: {}: {}", called(rank), why), code = with, since = Clock::now();
   };
   while (!stop_) {
@@ -235,7 +237,7 @@ void Watch::serve() {
         std::uint32_t exit_code = 1, length = 0;
         if (!receive_all(sockets_[r], &kind, 1)) {
           gone[r] = true;
-          if (!leaving_) fault(rank, "it has ended or was killed: its connection closed", 1);
+          if (!leaving_) fault(rank, "it has ended or was killed: its connection closed", 1, true);
         } else if (kind == left) {
           gone[r] = true;
         } else if (kind == failed) {
@@ -246,16 +248,17 @@ void Watch::serve() {
             why.resize(length);
             if (!receive_all(sockets_[r], why.data(), why.size())) why.clear();
           }
-          fault(rank, why, static_cast<int>(exit_code));
+          fault(rank, why, static_cast<int>(exit_code), false);
         }
         heard[r] = now;
       } else if (now - heard[r] > silence) {
         gone[r] = true;
-        fault(rank, fmt::format("no sign of life for {} s: the machine or the network is gone", silence.count()), 1);
+        fault(rank, fmt::format("no sign of life for {} s: the machine or the network is gone", silence.count()), 1, true);
       }
     }
-    // The first process may be about to fail for the same reason: then it says so itself.
-    if (!reason.empty() && now - since > patience && !failing_) end_all(reason, code);
+    // The first process may be about to fail for the same reason: then it says so itself. Of one that is gone it knows at once, before a
+    // launcher that has seen it too ends all.
+    if (!reason.empty() && (vanished || now - since > patience) && !failing_) end_all(reason, code);
     if (now - said > beat) {
       said = now;
       for (std::size_t r = 1; r < sockets_.size(); ++r)

@@ -170,6 +170,21 @@ std::function<void(Node&)> Adam::exchanging(Context& ctx) {
   };
 }
 
+Adam::Gradients Adam::take_gradients(Context& ctx) {
+  arena_->settle(ctx);
+  Gradients taken{.block = arena_->block(ctx)};
+  kernels(ctx).copy(ctx, arena_->gradients(), taken.block);
+  for (const Tensor& leaf : arena_->leaves()) taken.given.push_back(gradient(leaf).defined());
+  zero_gradients();
+  return taken;
+}
+
+void Adam::add_gradients(Context& ctx, const Gradients& taken) {
+  const NoGradients no_gradients(ctx);
+  for (std::size_t i = 0; i < taken.given.size(); ++i)
+    if (taken.given[i]) GradientSlot(arena_->leaves()[i].node().get()).add(ctx, arena_->part(taken.block, i));
+}
+
 std::vector<Adam::State> Adam::whole_state(Context& ctx) const {
   if (!shards_) return state_;
   Context host({.device = Device::parse("cpu"), .threads = 1});

@@ -31,9 +31,26 @@ bool smaller_is_better(std::string_view metric) {
 
 }  // namespace
 
-// One update from the gradients of several micro-batches, each weighted by its share of the targets of all processes; whole: there is
-// only this one. How it went is known when the device has come so far: see settle.
-void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, bool whole) {
+// The gradients of micro-batches numbered begin … end, summed as a tree, halves first: as processes of which each has one do.
+template <class Compute>
+void Trainer::State::sum_halves(std::span<const Prepared> mine, std::uint32_t begin, std::uint32_t end, Compute&& compute) {
+  if (mine.empty()) return;
+  if (mine.size() == 1) return compute(mine.front(), false);
+  const std::uint32_t middle = (begin + end) / 2;
+  const auto at = static_cast<std::size_t>(
+      std::find_if(mine.begin(), mine.end(), [&](const Prepared& micro) { return micro.number >= middle; }) - mine.begin());
+  sum_halves(mine.first(at), begin, middle, compute);
+  if (at == mine.size()) return;
+  if (at == 0) return sum_halves(mine, middle, end, compute);
+  const Adam::Gradients first = adam.take_gradients(ctx);
+  sum_halves(mine.subspan(at), middle, end, compute);
+  adam.add_gradients(ctx, first);
+}
+
+// One update from the gradients of several micro-batches, each weighted by its share of the targets of all processes, which have
+// micro_batches together. How it went is known when the device has come so far: see settle.
+void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, std::uint32_t micro_batches) {
+  const bool whole = micro_batches == 1;
   ++step;
   ctx.random().begin_step(static_cast<std::uint32_t>(step));
   auto done = std::make_unique<Launched>();
@@ -43,7 +60,7 @@ void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, bool
   const Weights statistics_before = copy_of(ctx, statistics);
   StatisticsMean mean(ctx, whole ? std::vector<Tensor>() : now, statistics_before);
   adam.begin(ctx, done->lr);
-  for (const Prepared& micro : mine) {
+  const auto compute = [&](const Prepared& micro, bool last) {
     ctx.random().begin_step(static_cast<std::uint32_t>(step), micro.number);
     mean.begin(ctx);
     const double share = static_cast<double>(micro.batch.targets) / done->targets;
@@ -51,7 +68,12 @@ void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, bool
     adam.add_loss(ctx, loss, share);
     mean.add(ctx, share);
     backward(ctx, loss, whole ? Tensor() : Tensor::full(ctx, loss.shape(), static_cast<float>(share)),
-             &micro == &mine.back() ? adam.exchanging(ctx) : nullptr);
+             last ? adam.exchanging(ctx) : nullptr);
+  };
+  if (parts == 1 || mine.size() < 2) {
+    for (const Prepared& micro : mine) compute(micro, &micro == &mine.back());
+  } else {
+    sum_halves(mine, 0, micro_batches, compute);
   }
   mean.finish(ctx);
   adam.update(ctx, config.clip_norm);
@@ -144,7 +166,7 @@ void Trainer::State::train_epoch(std::int64_t batches) {
     stopped = !processes.alone() && sums.stop > 0.0;
     if (stopped) break;
     ctx.set_training(true);
-    update(mine, sums, (end - batch) * parts == 1);
+    update(mine, sums, static_cast<std::uint32_t>((end - batch) * parts));
     ctx.set_training(false);
     batch = end;
     settle(ctx.backend().steps_ahead());

@@ -4,6 +4,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "train/checkpoint.h"
 #include "train/distributed.h"
@@ -96,7 +97,9 @@ struct Trainer::State : Position {
     Batch batch;
     std::uint32_t number;  // of the micro-batch in its update
   };
-  void update(std::vector<Prepared>& mine, const Totals& all, bool whole);
+  void update(std::vector<Prepared>& mine, const Totals& all, std::uint32_t micro_batches);
+  template <class Compute>
+  void sum_halves(std::span<const Prepared> mine, std::uint32_t begin, std::uint32_t end, Compute&& compute);
   void join();
   void decide_parts(std::int64_t saved);
   void settle(int ahead);

@@ -57,6 +57,13 @@ class Adam {
   // Of several processes, which each update a part of the parameters with the sum of all gradients: for the last backward(), after which
   // gradients are final. They are then exchanged while it goes on.
   std::function<void(Node&)> exchanging(Context& ctx);
+  // Gradients that are taken away, so that others can be computed, and added to those.
+  struct Gradients {
+    Tensor block;
+    std::vector<bool> given;  // by leaf of the arena
+  };
+  Gradients take_gradients(Context& ctx);
+  void add_gradients(Context& ctx, const Gradients& taken);
   std::unique_ptr<Arrival> result(Context& ctx, StepState& to) const;
   const Tensor& step_state() const { return step_; }  // uint8 [sizeof(StepState)], on the device
 

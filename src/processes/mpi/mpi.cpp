@@ -1,6 +1,5 @@
 // Processes that MPI introduces to each other. One thread makes all calls of MPI, so that any of its levels of thread support will do and
 // what is exchanged goes on while the model computes.
-#define OMPI_SKIP_MPICXX 1
 #include <mpi.h>
 
 #include <algorithm>
@@ -170,20 +169,20 @@ class MpiCommunicator final : public JoinedProcesses {
     });
   }
 
-  // Around a ring: what the ranks r + 1, r + 2, … r have for rank r is summed in this order, on any number of machines.
+  // Every rank sends the others their pieces, and sums what it has received as a tree over the ranks, halves first: the order in which one
+  // process sums micro-batches, see Trainer.
   ExchangePtr reduce_scatter(Backend&, const float* all, float* mine, std::int64_t each) override {
     return begin([this, all, mine, each] {
-      const int n = size(), me = rank();
-      const auto piece = [&](int r) { return all + each * ((r % n + n) % n); };
-      std::vector<float> held(static_cast<std::size_t>(each)), next(static_cast<std::size_t>(each));
-      std::copy_n(piece(me - 1), each, held.begin());
-      for (int s = 0; s + 1 < n; ++s) {
-        around(held.data(), next.data(), each, "reduce-scatter");
-        const float* own = piece(me - s - 2);
-        for (std::int64_t i = 0; i < each; ++i) next[static_cast<std::size_t>(i)] += own[i];
-        std::swap(held, next);
+      std::vector<std::vector<float>> received(static_cast<std::size_t>(size()), std::vector<float>(static_cast<std::size_t>(each)));
+      std::vector<MPI_Request> requests;
+      for (int s = 1; s < size(); ++s) {
+        const int to = (rank() + s) % size(), from = (rank() + size() - s) % size();
+        exchange(all + each * to, to, received[static_cast<std::size_t>(from)].data(), from, each, "reduce-scatter", requests);
       }
-      std::copy_n(held.begin(), each, mine);
+      finish(requests, "reduce-scatter");
+      std::copy_n(all + each * rank(), each, received[static_cast<std::size_t>(rank())].begin());
+      sum_halves(received, 0, received.size());
+      std::copy_n(received.front().begin(), each, mine);
     });
   }
 
@@ -200,16 +199,26 @@ class MpiCommunicator final : public JoinedProcesses {
 
   ExchangePtr begin(std::function<void()> work) { return std::make_unique<Under>(worker_->begin(std::move(work))); }
 
-  // To the next rank, and from the one before.
-  void around(const float* out, float* in, std::int64_t count, const char* what) const {
-    const int to = (rank() + 1) % size(), from = (rank() + size() - 1) % size();
-    std::vector<MPI_Request> requests;
+  static void exchange(const float* out, int to, float* in, int from, std::int64_t count, const char* what,
+                       std::vector<MPI_Request>& requests) {
     for (std::int64_t i = 0; i < count; i += most) {
       const int some = static_cast<int>(std::min(most, count - i));
       check_mpi(MPI_Irecv(in + i, some, MPI_FLOAT, from, 0, MPI_COMM_WORLD, &requests.emplace_back()), what);
       check_mpi(MPI_Isend(out + i, some, MPI_FLOAT, to, 0, MPI_COMM_WORLD, &requests.emplace_back()), what);
     }
+  }
+  // To the next rank, and from the one before.
+  void around(const float* out, float* in, std::int64_t count, const char* what) const {
+    std::vector<MPI_Request> requests;
+    exchange(out, (rank() + 1) % size(), in, (rank() + size() - 1) % size(), count, what, requests);
     finish(requests, what);
+  }
+  // rows[begin] ← the sum of rows begin … end
+  static void sum_halves(std::vector<std::vector<float>>& rows, std::size_t begin, std::size_t end) {
+    if (end - begin < 2) return;
+    const std::size_t middle = (begin + end) / 2;
+    sum_halves(rows, begin, middle), sum_halves(rows, middle, end);
+    for (std::size_t i = 0; i < rows[begin].size(); ++i) rows[begin][i] += rows[middle][i];
   }
 
   template <class Call>
