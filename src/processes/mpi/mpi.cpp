@@ -134,6 +134,7 @@ class MpiCommunicator final : public JoinedProcesses {
   ~MpiCommunicator() override {
     try {
       watch_->leave();
+      barrier();  // nobody misses a connection any more
       watch_.reset();
       worker_->call([] { MPI_Finalize(); });
     } catch (const std::exception&) {  // there is nobody left to tell
