@@ -87,12 +87,14 @@ struct TrainingStep {
   void run() {
     ctx.random().begin_step(++number);
     ctx.set_training(true);
+    Pass pass(ctx);
     adam->begin(ctx, 1e-4F);
     const Tensor loss = model->run(ctx, inputs, {.logits = false}).at("loss");
     adam->add_loss(ctx, loss, 1.0);
     backward(ctx, loss);
     adam->update(ctx, 1.0F);
     adam->zero_gradients();
+    pass.end();
   }
 };
 
@@ -115,9 +117,10 @@ void measure_training(const char* name, const json& config, std::int64_t rows, s
     times.push_back((seconds() - begin) / steps);
   }
   const CudaReport report = take_cuda_report(step.ctx);
-  std::printf("%-34s %8.2f ms/step %6lld launches %3lld waits  %6.2f GiB\n", name, 1e3 * median(times),
+  std::printf("%-34s %8.2f ms/step %6lld launches %3lld waits %5.0f %% graphs  %6.2f GiB\n", name, 1e3 * median(times),
               static_cast<long long>(report.launches / (3 * steps)), static_cast<long long>(report.waits - 3),
-              static_cast<double>(step.ctx.allocator().stats().peak_in_use) / (1024.0 * 1024.0 * 1024.0));
+              100.0 * static_cast<double>(report.graphs) / (3 * steps),
+              static_cast<double>(step.ctx.memory().peak_reserved) / (1024.0 * 1024.0 * 1024.0));
   if (profile) {
     time_cuda_kernels(step.ctx, true);
     for (int i = 0; i < 3; ++i) step.run();
@@ -129,12 +132,13 @@ void measure_training(const char* name, const json& config, std::int64_t rows, s
 
 }  // namespace
 
-void cuda_bench(bool profile) {
+void cuda_bench(bool profile, bool tune) {
   Context ctx({.device = Device::cuda()});
   std::printf("%s, bfloat16\n", ctx.backend().description().c_str());
   measure_training("Transformer base, 512 x (48 + 48)", base_translator(), 512, 48, profile);
   measure_training("GPT-2 124M, 32 x 1,024", gpt2_124m(), 32, 1024, profile);
   measure_training("ViT-B/16, 256 images", vit_base(), 256, 0, profile);
+  if (tune) std::printf("%s", measured_cuda_products(ctx).c_str());
 }
 
 }  // namespace transformer::bench

@@ -3,6 +3,6 @@
 
 namespace transformer::bench {
 
-void cuda_bench(bool profile);  // profile: also time by kernel
+void cuda_bench(bool profile, bool tune);  // tune: and the fastest algorithms of their products  // profile: also time by kernel
 
 }  // namespace transformer::bench

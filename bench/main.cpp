@@ -6,7 +6,7 @@
 // ./run bench scaling [...]: training, reading and writing with 1, 2, 4 … threads, beside PyTorch.
 // ./run bench launches: kernels, copies and waits of a training step.
 // ./run bench overlap: how much of the exchange between processes is hidden behind backward.
-// ./run bench cuda [--profile]: training steps and generation on a GPU.
+// ./run bench cuda [generate] [--profile] [--tune] [--large]: training steps and generation on a GPU, or generation alone; LLaMA 1.1B too.
 // ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
 #include <algorithm>
 #include <cstdio>
@@ -17,6 +17,7 @@
 
 #include "base_step.h"
 #include "cuda.h"
+#include "cuda_generate.h"
 #include "decode.h"
 #include "launches.h"
 #include "overlap.h"
@@ -162,7 +163,11 @@ int main(int argc, char** argv) try {
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "cuda") == 0) {
-    cuda_bench(argc > 2 && std::strcmp(argv[2], "--profile") == 0);
+    const bool generation = argc > 2 && std::strcmp(argv[2], "generate") == 0;
+    bool profile = false, large = false, tune = false;
+    parse(argc, argv, generation ? 3 : 2, {{"--profile", &profile}, {"--large", &large}, {"--tune", &tune}});
+    if (!generation) cuda_bench(profile, tune);
+    cuda_generate_bench(profile, large);
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "launches") == 0) {

@@ -1,7 +1,7 @@
-# Whether the kernels for NVIDIA GPUs are built: TRANSFORMER_CUDA is ON, OFF or AUTO. Sets TRANSFORMER_HAS_CUDA. What is built runs with and
-# without a GPU: CUDA's runtime is linked in, cuBLASLt is opened when a GPU is first used.
+# Whether the kernels for NVIDIA GPUs are built: TRANSFORMER_CUDA is ON, OFF, AUTO (where there is a toolkit) or CARD (and a card). Sets
+# TRANSFORMER_HAS_CUDA. What is built runs with and without a GPU: CUDA's runtime is linked in, cuBLASLt is opened when a GPU is first used.
 set(TRANSFORMER_HAS_CUDA OFF)
-if(NOT TRANSFORMER_CUDA STREQUAL "OFF")
+if(NOT TRANSFORMER_CUDA STREQUAL "OFF" AND NOT (TRANSFORMER_CUDA STREQUAL "CARD" AND NOT EXISTS /dev/nvidiactl))
   # The cards at hand; without one, those of data centres. CMake's "native" will not do: the
   # matrix units of 9.0 need the code of 90a.
   if(NOT CMAKE_CUDA_ARCHITECTURES)

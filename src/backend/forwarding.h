@@ -30,6 +30,7 @@ class ForwardingKernels : public Kernels {
   void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) override {
     call("copy_rows", &Kernels::copy_rows, ctx, x, from, y, to);
   }
+  void put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y) override { call("put_rows", &Kernels::put_rows, ctx, x, to, y); }
   void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y) override {
     call("uniform", &Kernels::uniform, ctx, stream, low, high, y);
   }
@@ -74,6 +75,9 @@ class ForwardingKernels : public Kernels {
   void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y) override { call("softmax", &Kernels::softmax, ctx, x, log, y); }
   void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx) override {
     call("softmax_backward", &Kernels::softmax_backward, ctx, y, dy, log, dx);
+  }
+  void top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids) override {
+    call("top_k", &Kernels::top_k, ctx, x, k, log, values, ids);
   }
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override {
     call("norm", &Kernels::norm, ctx, x, args, sum, y, mean, rstd);

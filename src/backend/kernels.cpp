@@ -2,6 +2,10 @@
 #include "backend/kernels.h"
 
 #include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "core/shared/top_k.h"
 
 namespace transformer {
 
@@ -46,6 +50,31 @@ void Kernels::add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs&
                                 const Tensor& dy, NormGradients& out, Tensor& dsub) {
   norm_backward(ctx, sum, args, mean, rstd, dy, out);
   dropout(ctx, out.dx, args.dropout, dsub);
+}
+
+void Kernels::put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y) {
+  std::vector<std::int64_t> from, rows;
+  for (const std::int32_t row : to.to_vector<std::int32_t>()) from.push_back(std::ssize(from)), rows.push_back(row);
+  copy_rows(ctx, x, from, y, rows);
+}
+
+void Kernels::top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids) {
+  Tensor y = x;
+  if (x.dtype() != DType::float32) y = Tensor::empty(ctx, x.shape(), DType::float32), copy(ctx, x, y);
+  if (log) {
+    Tensor z = Tensor::empty(ctx, x.shape(), DType::float32);
+    softmax(ctx, y, true, z);
+    y = z;
+  }
+  std::vector<Scored> best;
+  for (std::int64_t row = 0; row < x.rows(); ++row) {
+    transformer::top_k({y.data<float>() + row * y.row_stride(), static_cast<std::size_t>(y.cols())}, static_cast<std::size_t>(k), best);
+    best.resize(static_cast<std::size_t>(k), {-std::numeric_limits<float>::infinity(), -1});
+    for (std::int64_t i = 0; i < k; ++i) {
+      values.mutable_data<float>()[row * k + i] = best[static_cast<std::size_t>(i)].value;
+      ids.mutable_data<std::int32_t>()[row * k + i] = best[static_cast<std::size_t>(i)].id;
+    }
+  }
 }
 
 Tensor Kernels::logits_room(Context& ctx, std::int64_t rows, std::int64_t classes, DType dtype) {

@@ -85,6 +85,8 @@ class Kernels : public Backend {
                             std::int64_t y_offset, const Shape& y_strides, bool accumulate);
   // y[to[i]] = x[from[i]] for rows, same dtype. The rows written are distinct and, where x and y share memory, none is read.
   virtual void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to);
+  // y[to[i]] = x[i] for rows, same dtype; to: int32 [rows of x], in the device's memory. The rows written are distinct.
+  virtual void put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y);
 
   // --- random ---------------------------------------------------------------------------------------
   virtual void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y);       // float32
@@ -134,6 +136,10 @@ class Kernels : public Backend {
   // --- softmax over the last dimension ------------------------------------------------------------------
   virtual void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y);
   virtual void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx);
+  // values float32 [rows, k], ids int32 [rows, k]: the k ≤ most_top_k largest of each row of x, or of its log-softmax; the largest first,
+  // of equal ones the lower column. NaN and -inf are never among them: where there are fewer, the rest is -inf and -1.
+  static constexpr std::int64_t most_top_k = 64;
+  virtual void top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids);
 
   // --- norm over the last dimension, optionally of x + dropout(sub) -----------------------------------------
   struct NormArgs {

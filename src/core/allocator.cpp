@@ -21,7 +21,7 @@ constexpr bool fits(std::size_t block, std::size_t wanted) { return block - want
 
 }  // namespace
 
-Allocator::~Allocator() { release_kept(); }
+Allocator::~Allocator() { trim(0); }
 
 std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
@@ -29,7 +29,7 @@ std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
   Block block{nullptr, size};
   {
     const std::lock_guard lock(mutex_);
-    if (auto it = kept_.lower_bound(size); it != kept_.end() && fits(it->first, size)) {
+    if (auto it = kept_.lower_bound(size); reuses_ && it != kept_.end() && fits(it->first, size)) {
       it = std::prev(kept_.upper_bound(it->first));  // of equal ones the last freed: it is likeliest to be in cache
       block = {it->second.data, it->first};
       kept_.erase(it);
@@ -37,11 +37,11 @@ std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
       // Sizes that no longer occur must not pile up beyond the most that was ever needed at once.
       const std::size_t needed = std::max(stats_.peak_in_use, stats_.in_use + size);
       const std::size_t allowed = needed + needed / 8 + (std::size_t{32} << 20);
-      trim(allowed - std::min(allowed, size));
+      if (reuses_) trim(allowed - std::min(allowed, size));
       try {
         block.data = backend_->allocate(size);
       } catch (const Error&) {  // what is kept may be what is missing
-        if (kept_.empty()) throw;
+        if (kept_.empty() || !reuses_) throw;
         trim(0);
         block.data = backend_->allocate(size);
       }
@@ -77,6 +77,7 @@ void Allocator::trim(std::size_t limit) noexcept {
 void Allocator::release_kept() {
   const std::lock_guard lock(mutex_);
   trim(0);
+  backend_->release_freed();
 }
 
 MemoryStats Allocator::stats() const {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "transformer/core/communicator.h"
+#include "transformer/core/error.h"
 
 namespace transformer {
 namespace {
@@ -15,6 +16,8 @@ class There final : public Arrival {
 };
 
 }  // namespace
+
+std::unique_ptr<Recorded> Backend::record(const std::function<void()>&) { fail("Backend", "this device cannot record work"); }
 
 void Backend::to_device(const void* from, std::byte* to, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);

@@ -18,7 +18,7 @@ Sequences::Sequences(std::span<const std::int64_t> lengths) {
     data.total += n;
     data.longest = std::max(data.longest, n);
   }
-  data_ = std::make_shared<const Data>(std::move(data));
+  data_ = std::make_shared<Data>(std::move(data));
 }
 
 Sequences Sequences::uniform(std::int64_t count, std::int64_t length) {
@@ -42,7 +42,7 @@ Sequences Sequences::with_gaps(std::vector<std::int64_t> begins, std::vector<std
   }
   data.packed &= end == total;
   Sequences sequences;
-  sequences.data_ = std::make_shared<const Data>(std::move(data));
+  sequences.data_ = std::make_shared<Data>(std::move(data));
   return sequences;
 }
 
@@ -55,8 +55,27 @@ Sequences Sequences::scattered(std::vector<std::int64_t> rows, std::vector<std::
   data.total = total;
   data.packed = false;
   Sequences sequences;
-  sequences.data_ = std::make_shared<const Data>(std::move(data));
+  sequences.data_ = std::make_shared<Data>(std::move(data));
   return sequences;
+}
+
+Sequences Sequences::in_place(Tensor block, std::int64_t count, std::int64_t most, std::int64_t total) {
+  if (block.numel() != count * (3 + most)) fail("Sequences", "a block {} given for {} sequences of {} rows", block.shape(), count, most);
+  Data data = *uniform(count, most).data_;
+  data.lengths.assign(static_cast<std::size_t>(count), 0);
+  data.rows.assign(static_cast<std::size_t>(count * most), 0);
+  data.total = total;
+  data.packed = false;
+  Sequences sequences;
+  sequences.data_ = std::make_shared<Data>(std::move(data));
+  sequences.data_->device.get([&] { return std::move(block); });
+  return sequences;
+}
+
+void Sequences::set(std::int64_t i, std::span<const std::int64_t> rows) {
+  if (std::ssize(rows) > longest()) fail("Sequences", "{} rows given for a sequence that has room for {}", rows.size(), longest());
+  std::copy(rows.begin(), rows.end(), data_->rows.begin() + begin(i));
+  data_->lengths[static_cast<std::size_t>(i)] = std::ssize(rows);
 }
 
 Tensor Sequences::on(Context& ctx) const {

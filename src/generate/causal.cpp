@@ -5,7 +5,6 @@
 
 #include "transformer/core/error.h"
 #include "transformer/ops/embedding.h"
-#include "transformer/ops/shape.h"
 
 namespace transformer {
 namespace {
@@ -33,6 +32,21 @@ class CausalDecoder final : public StepDecoder {
       lengths.push_back(std::ssize(unread));
     }
     return read(ctx, all, Sequences(lengths));
+  }
+
+  std::uint64_t prepare(Context& ctx, std::span<const std::int32_t> tokens) override {
+    const TextConfig& c = model_.text();
+    if (window_ > 0 || c.stack.rope.scaling == RopeScaling::dynamic) return 0;  // what is computed depends on lengths
+    return cache_.prepare(ctx, tokens, c.positions > 0 ? c.position_offset : 0);
+  }
+
+  Tensor repeat(Context& ctx) override {
+    const KVCache::Repeating repeating(cache_);
+    return logits(ctx, model_.hidden(ctx, {.ids = cache_.ids(),
+                                           .sequences = Sequences::uniform(cache_.rows(), 1),
+                                           .positions = cache_.positions(),
+                                           .longest = cache_.last_position() + 1,
+                                           .cache = &cache_}));
   }
 
   void add(Context&, std::span<const std::span<const std::int32_t>> sources) override {
@@ -67,8 +81,12 @@ class CausalDecoder final : public StepDecoder {
     Tensor hidden = model_.hidden(ctx, {.ids = ids, .sequences = sequences, .cache = &cache_});  // [tokens, d]
     if (sequences.total() > rows)
       hidden = embedding(ctx, Tensor::from<std::int64_t>(ctx, {rows}, last), hidden, 1.0F, hidden.dtype());  // [rows, d]
-    const Tensor logits = cast(ctx, model_.logits(ctx, hidden), DType::float32);                             // [rows, vocabulary]
-    return vocabulary_ < logits.cols() ? contiguous(ctx, logits.column_block(0, vocabulary_)) : logits;
+    return logits(ctx, hidden);
+  }
+
+  Tensor logits(Context& ctx, const Tensor& hidden) const {
+    const Tensor all = model_.logits(ctx, hidden);  // [rows, vocabulary]
+    return vocabulary_ < all.cols() ? all.column_block(0, vocabulary_) : all;
   }
 
   // Holds new tokens of a row, and gives those that are to be read. Where there are more than fit the row is cut and all that is left is

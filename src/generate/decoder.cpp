@@ -1,11 +1,11 @@
 #include "transformer/generate/decoder.h"
 
+#include <atomic>
 #include <numeric>
 #include <optional>
 
 #include "transformer/core/error.h"
 #include "transformer/ops/copy.h"
-#include "transformer/ops/shape.h"
 
 namespace transformer {
 namespace {
@@ -22,49 +22,32 @@ class TranslationDecoder final : public StepDecoder {
     const auto rows = static_cast<std::int64_t>(source_of_.size());
     if (sequences.count() != rows || sequences.total() != static_cast<std::int64_t>(tokens.size()))
       fail("decoder", "{} tokens in {} sequences given for {} rows: expected one sequence each", tokens.size(), sequences.count(), rows);
-    // The rows of a source read its memory side by side.
-    std::vector<std::int64_t> begins, lengths, readers, last;  // last: the last new token of each row that has any
-    std::optional<std::size_t> reader;                         // the source of the row before
-    for (std::size_t row = 0; row < source_of_.size(); ++row) {
-      const std::int64_t added = sequences.length(static_cast<std::int64_t>(row));
-      if (added == 0) continue;
-      last.push_back((last.empty() ? -1 : last.back()) + added);
-      if (reader == source_of_[row]) {
-        readers.back() += added;
-        continue;
-      }
-      reader = source_of_[row];
-      const auto source = static_cast<std::int64_t>(source_of_[row]);
-      begins.push_back(sources_.begin(source));
-      lengths.push_back(sources_.length(source));
-      readers.push_back(added);
-    }
-    StackTrace trace;
-    Tensor hidden = model_.decode(ctx,
-                                  {.ids = Tensor::from<std::int32_t>(ctx, {sequences.total()}, tokens),
-                                   .sequences = sequences,
-                                   .memory = memory_,
-                                   .memory_sequences = Sequences::with_gaps(begins, lengths, sources_.total()),
-                                   .memory_readers = Sequences(readers),
-                                   .cache = &cache_},
-                                  attended != nullptr ? &trace : nullptr);
+    const Tensor logits = read_tokens(ctx, Tensor::from<std::int32_t>(ctx, {sequences.total()}, tokens), sequences, attended);
     memory_ = {};  // its keys and values are in the cache
-    if (attended != nullptr) read_weights(trace, lengths, readers, last, *attended);
-    if (sequences.total() > std::ssize(last)) {
-      Tensor ends = Tensor::empty(ctx, {std::ssize(last), hidden.cols()}, hidden.dtype());
-      std::vector<std::int64_t> all(last.size());
-      std::iota(all.begin(), all.end(), std::int64_t{0});
-      copy_rows(ctx, hidden, last, ends, all);
-      hidden = ends;
+    return logits;
+  }
+
+  std::uint64_t prepare(Context& ctx, std::span<const std::int32_t> tokens) override {
+    if (memory_.defined() || model_.decoder.token_positions) return 0;
+    const std::uint64_t cached = cache_.prepare(ctx, tokens, model_.decoder.positions.offset);
+    if (cached == 0) return 0;
+    if (cached != cached_) {
+      static std::atomic<std::uint64_t> numbers = 0;
+      cached_ = cached, number_ = ++numbers;
     }
-    const Tensor logits = cast(ctx, model_.logits(ctx, hidden), DType::float32);
-    return vocabulary_ < logits.cols() ? contiguous(ctx, logits.column_block(0, vocabulary_)) : logits;
+    return number_;
+  }
+
+  Tensor repeat(Context& ctx) override {
+    const KVCache::Repeating repeating(cache_);
+    return read_tokens(ctx, cache_.ids(), Sequences::uniform(cache_.rows(), 1), nullptr);
   }
 
   void reorder(Context& ctx, std::span<const std::int64_t> parents) override {
     cache_.reorder(ctx, parents);
     std::vector<std::size_t> source_of;
     for (std::int64_t parent : parents) source_of.push_back(source_of_[static_cast<std::size_t>(parent)]);
+    if (source_of != source_of_) cached_ = 0;
     source_of_ = std::move(source_of);
   }
 
@@ -85,6 +68,7 @@ class TranslationDecoder final : public StepDecoder {
     cache_.add_rows(std::ssize(sources));
     source_of_ = std::move(source_of);
     sources_ = Sequences(lengths);
+    cached_ = 0;
     read(ctx, sources);
   }
 
@@ -95,6 +79,46 @@ class TranslationDecoder final : public StepDecoder {
   }
 
  private:
+  // Logits of the token behind each row's last, of the rows that have new ones.
+  Tensor read_tokens(Context& ctx, const Tensor& ids, const Sequences& sequences, Attended* attended) {
+    // The rows of a source read its memory side by side.
+    std::vector<std::int64_t> begins, lengths, readers, last;  // last: the last new token of each row that has any
+    std::optional<std::size_t> reader;                         // the source of the row before
+    for (std::size_t row = 0; row < source_of_.size(); ++row) {
+      const std::int64_t added = sequences.length(static_cast<std::int64_t>(row));
+      if (added == 0) continue;
+      last.push_back((last.empty() ? -1 : last.back()) + added);
+      if (reader == source_of_[row]) {
+        readers.back() += added;
+        continue;
+      }
+      reader = source_of_[row];
+      const auto source = static_cast<std::int64_t>(source_of_[row]);
+      begins.push_back(sources_.begin(source));
+      lengths.push_back(sources_.length(source));
+      readers.push_back(added);
+    }
+    StackTrace trace;
+    Tensor hidden = model_.decode(ctx,
+                                  {.ids = ids,
+                                   .sequences = sequences,
+                                   .memory = memory_,
+                                   .memory_sequences = Sequences::with_gaps(begins, lengths, sources_.total()),
+                                   .memory_readers = Sequences(readers),
+                                   .cache = &cache_},
+                                  attended != nullptr ? &trace : nullptr);
+    if (attended != nullptr) read_weights(trace, lengths, readers, last, *attended);
+    if (sequences.total() > std::ssize(last)) {
+      Tensor ends = Tensor::empty(ctx, {std::ssize(last), hidden.cols()}, hidden.dtype());
+      std::vector<std::int64_t> all(last.size());
+      std::iota(all.begin(), all.end(), std::int64_t{0});
+      copy_rows(ctx, hidden, last, ends, all);
+      hidden = ends;
+    }
+    const Tensor logits = model_.logits(ctx, hidden);
+    return vocabulary_ < logits.cols() ? logits.column_block(0, vocabulary_) : logits;
+  }
+
   // The encoder's output for new sources, each with a row, behind those that are there.
   void read(Context& ctx, std::span<const std::span<const std::int32_t>> sources) {
     std::vector<std::int32_t> ids;
@@ -143,10 +167,13 @@ class TranslationDecoder final : public StepDecoder {
   Sequences sources_;
   Tensor memory_;                       // until the first step
   std::vector<std::size_t> source_of_;  // of each row
+  std::uint64_t cached_ = 0, number_ = 0;  // of what was last prepared: the cache's number, and ours; 0: rows read other sources than then
 };
 
 }  // namespace
 
+std::uint64_t StepDecoder::prepare(Context&, std::span<const std::int32_t>) { return 0; }
+Tensor StepDecoder::repeat(Context&) { fail("decoder", "no step has been prepared"); }
 void StepDecoder::add(Context&, std::span<const std::span<const std::int32_t>>) {
   fail("decoder", "this one takes no new rows while it is under way");
 }

@@ -19,11 +19,11 @@ void ban(Logits logits, std::span<const std::int32_t> ids) {
     if (id >= 0 && static_cast<std::size_t>(id) < logits.size()) logits[static_cast<std::size_t>(id)] = never;
 }
 
-std::size_t index_in(Logits logits, std::int32_t id, const char* key) {
-  if (id < 0 || static_cast<std::size_t>(id) >= logits.size())
-    fail("generate", "{} names token {}: the model predicts tokens 0 to {}", key, id, logits.size() - 1);
+std::size_t index_in(std::int64_t vocabulary, std::int32_t id, const char* key) {
+  if (id < 0 || id >= vocabulary) fail("generate", "{} names token {}: the model predicts tokens 0 to {}", key, id, vocabulary - 1);
   return static_cast<std::size_t>(id);
 }
+std::size_t index_in(Logits logits, std::int32_t id, const char* key) { return index_in(std::ssize(logits), id, key); }
 
 // Each token once, as often as it may occur.
 Ids distinct(std::span<const std::int32_t> ids) {
@@ -46,13 +46,42 @@ bool ends_with(std::span<const std::int32_t> ids, std::span<const std::int32_t> 
   return ids.size() >= ending.size() && std::equal(ending.begin(), ending.end(), ids.end() - static_cast<std::ptrdiff_t>(ending.size()));
 }
 
-// Bans what followed the last size - 1 tokens of ids wherever they stand in `text`.
-void ban_ngrams(Logits logits, std::span<const std::int32_t> ids, std::span<const std::int32_t> text, std::int64_t size) {
+// What followed the last size - 1 tokens of ids wherever they stand in `text`.
+Ids after_ngram(std::span<const std::int32_t> ids, std::span<const std::int32_t> text, std::int64_t size) {
   const auto n = static_cast<std::size_t>(size);
-  if (ids.size() + 1 < n || text.size() < n) return;
+  Ids found;
+  if (ids.size() + 1 < n || text.size() < n) return found;
   const auto suffix = ids.last(n - 1);
   for (std::size_t i = 0; i + n <= text.size(); ++i)
-    if (std::equal(suffix.begin(), suffix.end(), text.begin() + static_cast<std::ptrdiff_t>(i))) ban(logits, text.subspan(i + n - 1, 1));
+    if (std::equal(suffix.begin(), suffix.end(), text.begin() + static_cast<std::ptrdiff_t>(i))) found.push_back(text[i + n - 1]);
+  return found;
+}
+
+// Bans the tokens that `banned` gives for a row, and nothing else.
+template <class F>
+LogitsProcessor banning(F banned) {
+  return {[banned](const LogitsRow& row, Logits logits) { ban(logits, banned(row)); },
+          {[banned](const LogitsRow& row, std::int64_t after) {
+             if (after == LogitsProcessor::every) return after;
+             const Ids ids = banned(row);
+             return after + std::ssize(ids);
+           },
+           [banned](const LogitsRow& row, SomeLogits& best) {
+             for (const std::int32_t id : banned(row))
+               if (const auto at = std::lower_bound(best.ids.begin(), best.ids.end(), id); at != best.ids.end() && *at == id)
+                 best.values[static_cast<std::size_t>(at - best.ids.begin())] = never;
+             return true;
+           }}};
+}
+
+// Does nothing but where `acts` says so; there it must see the whole row.
+template <class When, class F>
+LogitsProcessor at_times(When acts, F change) {
+  return {[acts, change](const LogitsRow& row, Logits logits) {
+            if (acts(row)) change(row, logits);
+          },
+          {[acts](const LogitsRow& row, std::int64_t after) { return acts(row) ? LogitsProcessor::whole : after; },
+           [](const LogitsRow&, SomeLogits&) { return true; }}};
 }
 
 }  // namespace
@@ -68,11 +97,27 @@ LogitsProcessor sequence_bias(std::vector<SequenceBias> biases) {
 }
 
 LogitsProcessor no_bad_words(const std::vector<Ids>& words, const Ids& eos) {
-  std::vector<SequenceBias> biases;
+  std::vector<Ids> bad;
   for (const Ids& word : words)
-    if (word.size() != 1 || std::find(eos.begin(), eos.end(), word[0]) == eos.end())
-      biases.push_back({word, -std::numeric_limits<double>::infinity()});
-  return sequence_bias(std::move(biases));
+    if (word.size() != 1 || std::find(eos.begin(), eos.end(), word[0]) == eos.end()) bad.push_back(word);
+  const LogitsProcessor plain = banning([bad](const LogitsRow& row) {
+    Ids ids;
+    for (const Ids& word : bad)
+      if (ends_with(row.ids, std::span(word).first(word.size() - 1))) ids.push_back(word.back());
+    return ids;
+  });
+  const auto check_ids = [bad](std::int64_t vocabulary) {
+    for (const Ids& word : bad) index_in(vocabulary, word.back(), "bad_words_ids");
+  };
+  return {[check_ids, plain](const LogitsRow& row, Logits logits) {
+            check_ids(std::ssize(logits));
+            plain(row, logits);
+          },
+          {[plain](const LogitsRow& row, std::int64_t after) { return plain.needed(row, after); },
+           [check_ids, plain](const LogitsRow& row, SomeLogits& best) {
+             check_ids(best.vocabulary);
+             return plain.change(row, best);
+           }}};
 }
 
 LogitsProcessor encoder_repetition_penalty(double penalty) {
@@ -84,41 +129,37 @@ LogitsProcessor repetition_penalty(double penalty) {
 }
 
 LogitsProcessor no_repeat_ngram(std::int64_t size) {
-  return [size](const LogitsRow& row, Logits logits) { ban_ngrams(logits, row.ids, row.ids, size); };
+  return banning([size](const LogitsRow& row) { return after_ngram(row.ids, row.ids, size); });
 }
 
 LogitsProcessor encoder_no_repeat_ngram(std::int64_t size) {
-  return [size](const LogitsRow& row, Logits logits) { ban_ngrams(logits, row.ids, row.source, size); };
+  return banning([size](const LogitsRow& row) { return after_ngram(row.ids, row.source, size); });
 }
 
 LogitsProcessor min_length(std::int64_t length, Ids eos) {
-  return [length, eos = std::move(eos)](const LogitsRow& row, Logits logits) {
-    if (row.length() < length) ban(logits, eos);
-  };
+  return banning([length, eos = std::move(eos)](const LogitsRow& row) { return row.length() < length ? eos : Ids(); });
 }
 
 LogitsProcessor min_new_tokens(std::int64_t count, Ids eos) {
-  return [count, eos = std::move(eos)](const LogitsRow& row, Logits logits) {
-    if (row.length() - row.prompt < count) ban(logits, eos);
-  };
+  return banning([count, eos = std::move(eos)](const LogitsRow& row) { return row.length() - row.prompt < count ? eos : Ids(); });
 }
 
 LogitsProcessor forced_bos(std::int32_t id) {
-  return [id](const LogitsRow& row, Logits logits) {
-    if (row.length() != 1) return;
+  return at_times([](const LogitsRow& row) { return row.length() == 1; },
+                  [id](const LogitsRow&, Logits logits) {
     const std::size_t forced = index_in(logits, id, "forced_bos_token_id");
     std::fill(logits.begin(), logits.end(), never);
     logits[forced] = 0.0F;
-  };
+  });
 }
 
 LogitsProcessor forced_eos(Ids ids) {
-  return [ids = std::move(ids)](const LogitsRow& row, Logits logits) {
-    if (row.length() != row.max_length - 1) return;
+  return at_times([](const LogitsRow& row) { return row.length() == row.max_length - 1; },
+                  [ids = std::move(ids)](const LogitsRow&, Logits logits) {
     for (const std::int32_t id : ids) index_in(logits, id, "forced_eos_token_id");
     std::fill(logits.begin(), logits.end(), never);
     for (const std::int32_t id : ids) logits[static_cast<std::size_t>(id)] = 0.0F;
-  };
+  });
 }
 
 LogitsProcessor remove_invalid_values() {
@@ -131,25 +172,32 @@ LogitsProcessor remove_invalid_values() {
 }
 
 LogitsProcessor exponential_decay_length_penalty(std::int64_t start, double factor, Ids eos) {
-  return [start, factor, eos = distinct(eos)](const LogitsRow& row, Logits logits) {
-    const std::int64_t past = row.length() - row.prompt - start;
-    if (past <= 0) return;
-    const double growth = std::pow(factor, static_cast<double>(past)) - 1.0;
+  return at_times([start](const LogitsRow& row) { return row.length() - row.prompt > start; },
+                  [start, factor, eos = distinct(eos)](const LogitsRow& row, Logits logits) {
+    const double growth = std::pow(factor, static_cast<double>(row.length() - row.prompt - start)) - 1.0;
     for (const std::int32_t id : eos) {
       float& value = logits[index_in(logits, id, "eos_token_id")];
       if (std::isfinite(value)) value += static_cast<float>(std::abs(static_cast<double>(value)) * growth);
     }
-  };
+  });
 }
 
 LogitsProcessor suppress_tokens(Ids ids) {
-  return [ids = std::move(ids)](const LogitsRow&, Logits logits) { ban(logits, ids); };
+  return banning([ids = std::move(ids)](const LogitsRow&) { return ids; });
 }
 
 LogitsProcessor begin_suppress_tokens(Ids ids, bool forced_first) {
-  return [ids = std::move(ids), forced_first](const LogitsRow& row, Logits logits) {
-    if (row.length() == row.prompt + (forced_first && row.prompt <= 1 ? 1 : 0)) ban(logits, ids);
-  };
+  return banning([ids = std::move(ids), forced_first](const LogitsRow& row) {
+    return row.length() == row.prompt + (forced_first && row.prompt <= 1 ? 1 : 0) ? ids : Ids();
+  });
+}
+
+LogitsProcessor end_at_longest(std::int32_t eos) {
+  return at_times([](const LogitsRow& row) { return row.length() + 1 >= row.max_length; },
+                  [eos](const LogitsRow&, Logits logits) {
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      if (i != static_cast<std::size_t>(eos)) logits[i] = never;
+  });
 }
 
 LogitsProcessor renormalize_logits() {

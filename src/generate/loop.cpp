@@ -1,14 +1,30 @@
 #include "generate/shared/loop.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "generate/source_search.h"
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
+#include "transformer/ops/shape.h"
 #include "transformer/ops/softmax.h"
+#include "transformer/ops/top_k.h"
 
 namespace transformer {
+namespace {
+
+constexpr std::int64_t most_best = 64;     // what top_k gives
+constexpr std::int64_t steady_enough = 4;  // steps that are alike before the next is recorded
+
+std::vector<Scored> fetch(const TopK& top) {
+  const std::vector<std::int32_t> both = top.both.to_vector<std::int32_t>();
+  std::vector<Scored> best(both.size() / 2);
+  for (std::size_t i = 0; i < best.size(); ++i) best[i] = {std::bit_cast<float>(both[i]), both[best.size() + i]};
+  return best;
+}
+
+}  // namespace
 
 class GenerationLoop::Impl {
  public:
@@ -149,44 +165,115 @@ class GenerationLoop::Impl {
       scores |= o.scores;
       if (o.alignment) attended.layer = o.alignment_layer, wanted = &attended;
     }
+    log_p_ = {}, best_.clear(), logarithms_ = all_logarithms;
+    const bool of_best = !ctx_.backend().host_access() && !scores && (all_logarithms || !logarithms);
+    const std::int64_t best = of_best ? best_needed() : 0;
+    const bool alike = std::all_of(lengths.begin(), lengths.end(), [](std::int64_t n) { return n == 1; });
+    steady_ = alike && std::ssize(lengths) == steady_rows_ ? steady_ + 1 : 0;
+    steady_rows_ = std::ssize(lengths);
+    if (best > 0 && wanted == nullptr && steady_ >= steady_enough && repeated(tokens, best)) return;
     values_ = decoder_->next(ctx_, tokens, Sequences(lengths), wanted != nullptr ? &attended : nullptr);
-    log_p_ = {};
+    attended_ = std::move(attended.weights);
+    for (Entry& e : entries_) e.read += e.part;
+    if (best > 0) return void(best_ = fetch(top_k(ctx_, values_, best, logarithms_)));
+    values_ = cast(ctx_, values_, DType::float32);
     if (all_logarithms) values_ = log_softmax(ctx_, values_);
     else if (logarithms || scores) log_p_ = log_softmax(ctx_, values_).to_host();
     values_ = values_.to_host();
-    attended_ = std::move(attended.weights);
-    for (Entry& e : entries_) e.read += e.part;
   }
 
-  // For each row the tokens it may go on with.
-  void choose() {
-    struct Row {
-      const SourceSearch* search;
-      std::size_t number;
-      std::int64_t value;
-    };
+  struct Row {
+    const SourceSearch* search;
+    std::size_t number;
+    std::int64_t value;
+  };
+  std::vector<Row> chosen_rows() const {
     std::vector<Row> rows;
     for (const Entry& e : entries_)
       if (e.chosen())
         for (std::int64_t i = 0; i < e.rows(); ++i) rows.push_back({&*e.search, static_cast<std::size_t>(i), e.value + i});
+    return rows;
+  }
+
+  // Where the host cannot reach the logits it asks for so many of the best of each row; of rows for which these do not suffice it gets
+  // all. 0: none has use for them.
+  std::int64_t best_needed() const {
+    std::int64_t most = 0;
+    for (const Row& r : chosen_rows())
+      if (const std::int64_t needed = r.search->needed(r.number); needed <= most_best) most = std::max(most, needed);
+    return most < 1 ? 0 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));  // few different numbers
+  }
+
+  // A step that is like the last ones but for its tokens: what it asks of the device is recorded once.
+  bool repeated(std::span<const std::int32_t> tokens, std::int64_t best) {
+    if (!ctx_.backend().records()) return false;
+    const std::uint64_t number = decoder_->prepare(ctx_, tokens);
+    if (number == 0) return false;
+    if (const Step step{number, best, logarithms_}; !recorded_ || step != recorded_step_) {
+      recorded_.reset();
+      recorded_ = record(ctx_, [this, step] {
+        values_ = decoder_->repeat(ctx_);
+        top_ = top_k(ctx_, values_, step.best, step.logarithms);
+      });
+      recorded_step_ = step;
+    }
+    recorded_->run();
+    best_ = fetch(top_);
+    return true;
+  }
+
+  // For each row the tokens it may go on with.
+  void choose() {
+    std::vector<Row> rows = chosen_rows(), others;
     const std::int64_t vocabulary = values_.cols();
-    float* values = values_.mutable_data<float>();
-    const float* log_p = log_p_.defined() ? log_p_.data<float>() : nullptr;
     chosen_.assign(static_cast<std::size_t>(values_.rows()), {});
     failures_.assign(static_cast<std::size_t>(values_.rows()), nullptr);
-    parallel_for(ctx_.threads(), std::ssize(rows), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const auto [search, number, value] = rows[static_cast<std::size_t>(r)];
-        const std::span<float> row(values + value * vocabulary, static_cast<std::size_t>(vocabulary));
-        if (log_p != nullptr && search->logarithms()) std::copy_n(log_p + value * vocabulary, vocabulary, row.begin());
-        try {
-          for (const LogitsProcessor& process : search->options().processors) process(search->row(number), row);
-          search->choose(number, row, chosen_[static_cast<std::size_t>(value)]);
-        } catch (...) {
-          failures_[static_cast<std::size_t>(value)] = std::current_exception();
+    const auto each = [&](const std::vector<Row>& list, auto&& f) {
+      parallel_for(ctx_.threads(), std::ssize(list), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          const Row& r = list[static_cast<std::size_t>(i)];
+          try {
+            f(r, static_cast<std::size_t>(i));
+          } catch (...) {
+            failures_[static_cast<std::size_t>(r.value)] = std::current_exception();
+          }
         }
-      }
+      });
+    };
+    if (!best_.empty()) {
+      std::vector<char> sufficed(rows.size(), 1);
+      const std::size_t k = best_.size() / static_cast<std::size_t>(values_.rows());
+      each(rows, [&](const Row& r, std::size_t i) {
+        const std::int64_t needed = r.search->needed(r.number);
+        const auto best = std::span(best_).subspan(static_cast<std::size_t>(r.value) * k, k);
+        sufficed[i] = needed >= 0 && needed <= std::ssize(best) &&
+            r.search->choose_of(r.number, best, vocabulary, chosen_[static_cast<std::size_t>(r.value)]);
+      });
+      for (std::size_t i = 0; i < rows.size(); ++i)
+        if (sufficed[i] == 0) others.push_back(rows[i]);
+      rows = std::move(others);
+      for (Row& r : rows) whole_row(r);
+      return;
+    }
+    float* values = values_.mutable_data<float>();
+    const float* log_p = log_p_.defined() ? log_p_.data<float>() : nullptr;
+    each(rows, [&](const Row& r, std::size_t) {
+      const std::span<float> row(values + r.value * vocabulary, static_cast<std::size_t>(vocabulary));
+      if (log_p != nullptr && r.search->logarithms()) std::copy_n(log_p + r.value * vocabulary, vocabulary, row.begin());
+      r.search->choose(r.number, row, chosen_[static_cast<std::size_t>(r.value)]);
     });
+  }
+
+  // A row of which all logits must be known.
+  void whole_row(const Row& r) {
+    Tensor row = cast(ctx_, values_.row_block(r.value, 1), DType::float32);
+    if (logarithms_) row = log_softmax(ctx_, row);
+    std::vector<float> values = row.to_vector<float>();
+    try {
+      r.search->choose(r.number, values, chosen_[static_cast<std::size_t>(r.value)]);
+    } catch (...) {
+      failures_[static_cast<std::size_t>(r.value)] = std::current_exception();
+    }
   }
 
   // The entry's rows after this step. A source that is done says so, and leaves its rows or keeps the beginning of its prompt.
@@ -281,6 +368,18 @@ class GenerationLoop::Impl {
   std::int64_t shared_tokens_ = 0;
   Tensor values_, log_p_;                     // [rows that read a token, vocabulary]
   std::vector<std::vector<float>> attended_;  // by the same rows
+  TopK top_;                                  // of a step that is repeated
+  struct Step {
+    std::uint64_t number = 0;
+    std::int64_t best = 0;
+    bool logarithms = false;
+    bool operator==(const Step&) const = default;
+  };
+  std::unique_ptr<Recorded> recorded_;
+  Step recorded_step_;
+  std::int64_t steady_ = 0, steady_rows_ = 0;  // steps in a row with one token for each of as many rows
+  std::vector<Scored> best_;                  // of each row equally many, where the logits are not at hand
+  bool logarithms_ = false;                   // which these are
   std::vector<std::vector<Scored>> chosen_;
   std::vector<std::exception_ptr> failures_;
 };

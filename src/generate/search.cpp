@@ -21,15 +21,6 @@ void check(const GenerationConfig& config, const SearchOptions& o) {
     wrong_setting("search", "max_length_a", "is {}: expected 0 or more", o.max_length_a);
 }
 
-// At its longest a sentence can only end; what that costs counts.
-LogitsProcessor end_at_longest(std::int32_t eos) {
-  return [eos](const LogitsRow& row, std::span<float> log_p) {
-    if (row.length() + 1 < row.max_length) return;
-    for (std::size_t i = 0; i < log_p.size(); ++i)
-      if (i != static_cast<std::size_t>(eos)) log_p[i] = -std::numeric_limits<float>::infinity();
-  };
-}
-
 Hypothesis hypothesis_of(Found found) {
   found.ids.pop_back();  // the end token
   return {std::move(found.ids), static_cast<float>(found.score), std::move(found.token_scores), std::move(found.alignment)};

@@ -27,6 +27,7 @@ bool SourceSearch::is_end(std::int32_t token) const {
 
 // Enough that `beam` of them do not end, however many end tokens there are.
 std::size_t SourceSearch::candidates() const {
+  if (options().beam == 1) return 1;
   return static_cast<std::size_t>(options().beam) * std::max<std::size_t>(2, 1 + options().eos.size());
 }
 
@@ -46,21 +47,50 @@ std::int64_t SourceSearch::add_node(const Running& parent, std::size_t row, std:
   return std::ssize(nodes_) - 1;
 }
 
-void SourceSearch::choose(std::size_t i, std::span<const float> logits, std::vector<Scored>& chosen) const {
+void SourceSearch::pick(std::size_t i, std::span<const float> logits, std::vector<Scored>& chosen) const {
   chosen.clear();
-  if (options().beam > 1) {
-    top_k(logits, candidates(), chosen);
-  } else if (!options().seed) {
-    top_k(logits, 1, chosen);
+  if (!options().seed) return top_k(logits, candidates(), chosen);
+  // In the first step one row stands for all draws.
+  const std::size_t draws = step_ == 0 ? static_cast<std::size_t>(options().count) : 1;
+  for (std::size_t d = 0; d < draws; ++d) {
+    const std::int32_t token = draw(logits, uniform(running_[i].number + d));
+    if (token >= 0) chosen.push_back({logits[static_cast<std::size_t>(token)], token});
+  }
+}
+
+void SourceSearch::choose(std::size_t i, std::span<float> logits, std::vector<Scored>& chosen) const {
+  for (const LogitsProcessor& process : options().processors) process(row(i), logits);
+  pick(i, logits, chosen);
+  if (chosen.empty() && options().beam == 1) nothing_left();
+}
+
+std::int64_t SourceSearch::needed(std::size_t i) const {
+  std::int64_t count = options().seed ? LogitsProcessor::every : static_cast<std::int64_t>(candidates());
+  for (auto p = options().processors.rbegin(); p != options().processors.rend() && count != LogitsProcessor::whole; ++p)
+    count = p->needed(row(i), count);
+  return count;
+}
+
+bool SourceSearch::choose_of(std::size_t i, std::span<const Scored> best, std::int64_t vocabulary, std::vector<Scored>& chosen) const {
+  const auto count = std::find_if(best.begin(), best.end(), [](const Scored& s) { return s.id < 0; }) - best.begin();
+  std::vector<Scored> by_id(best.begin(), best.begin() + count);
+  if (options().processors.empty() && !options().seed) {
+    chosen = std::move(by_id);
+    if (chosen.size() > candidates()) chosen.resize(candidates());
   } else {
-    // In the first step one row stands for all draws.
-    const std::size_t draws = step_ == 0 ? static_cast<std::size_t>(options().count) : 1;
-    for (std::size_t d = 0; d < draws; ++d) {
-      const std::int32_t token = draw(logits, uniform(running_[i].number + d));
-      if (token >= 0) chosen.push_back({logits[static_cast<std::size_t>(token)], token});
-    }
+    std::sort(by_id.begin(), by_id.end(), [](const Scored& a, const Scored& b) { return a.id < b.id; });
+    std::vector<std::int32_t> ids;
+    std::vector<float> values;
+    for (const Scored& s : by_id) ids.push_back(s.id), values.push_back(s.value);
+    SomeLogits some{ids, values, vocabulary, count < std::ssize(best)};
+    for (const LogitsProcessor& process : options().processors)
+      if (!process.change(row(i), some)) return false;
+    if (options().seed && !some.all) return false;
+    pick(i, values, chosen);  // equal values stand by id here too
+    for (Scored& s : chosen) s.id = ids[static_cast<std::size_t>(s.id)];
   }
   if (chosen.empty() && options().beam == 1) nothing_left();
+  return true;
 }
 
 std::vector<std::size_t> SourceSearch::extend(const Step& step) {

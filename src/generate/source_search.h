@@ -31,8 +31,13 @@ class SourceSearch {
   LogitsRow row(std::size_t i) const { return {running_[i].ids, prompt_, source_.ids, source_.max_length}; }
   bool logarithms() const { return options().log_probabilities || options().beam > 1; }
 
-  // The tokens that row i may go on with, of its processed logits: the best ones, or one for each draw. Error when none is left.
-  void choose(std::size_t i, std::span<const float> logits, std::vector<Scored>& chosen) const;
+  // The tokens that row i may go on with, of its logits, which are processed: the best ones, or one for each draw. Error when none is
+  // left.
+  void choose(std::size_t i, std::span<float> logits, std::vector<Scored>& chosen) const;
+  // How many of the best logits of row i that takes, or LogitsProcessor::every, or ::whole.
+  std::int64_t needed(std::size_t i) const;
+  // The same of so many of the best, the best first; of fewer where there are no others. False: they do not suffice.
+  bool choose_of(std::size_t i, std::span<const Scored> best, std::int64_t vocabulary, std::vector<Scored>& chosen) const;
   // Takes a step; gives for each row that is running then the one that it goes on from. None: all sequences are done.
   std::vector<std::size_t> extend(const Step& step);
   std::vector<Found> results() const;
@@ -60,6 +65,7 @@ class SourceSearch {
 
   bool is_end(std::int32_t token) const;
   std::size_t candidates() const;
+  void pick(std::size_t i, std::span<const float> logits, std::vector<Scored>& chosen) const;
   double uniform(std::size_t number) const;
   double penalized(double sum, std::int64_t length) const;
   std::int64_t add_node(const Running& parent, std::size_t row, std::int32_t token, float score);

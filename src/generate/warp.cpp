@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-#include "generate/shared/top_k.h"
+#include "core/shared/top_k.h"
 #include "generate/softmax_row.h"
 #include "transformer/generate/logits.h"
 
@@ -29,28 +29,52 @@ double entropy(Logits logits, const RowSoftmax& softmax) {
   return sum;
 }
 
+// Looks at values alone, so that some of a row are changed as the whole is. Behind it every logit counts: what stays depends on all.
+template <class F>
+LogitsProcessor by_value(F change) {
+  return {[change](const LogitsRow&, Logits logits) { change(logits); },
+          {[](const LogitsRow&, std::int64_t) { return LogitsProcessor::every; },
+           [change](const LogitsRow&, SomeLogits& best) {
+             change(best.values);
+             return best.all;
+           }}};
+}
+
 }  // namespace
 
 LogitsProcessor temperature(double value) {
-  return [t = static_cast<float>(value)](const LogitsRow&, Logits logits) {
+  const auto divide = [t = static_cast<float>(value)](Logits logits) {
     for (float& v : logits) v /= t;
   };
+  return {[divide](const LogitsRow&, Logits logits) { divide(logits); },
+          {[](const LogitsRow&, std::int64_t after) { return after; },
+           [divide](const LogitsRow&, SomeLogits& best) {
+             divide(best.values);
+             return true;
+           }}};
 }
 
 LogitsProcessor top_k_only(std::int64_t k) {
-  return [k](const LogitsRow&, Logits logits) {
-    if (static_cast<std::size_t>(k) >= logits.size()) return;
+  // True where anything was cut.
+  const auto cut = [k](Logits logits) {
+    if (static_cast<std::size_t>(k) >= logits.size()) return false;
     std::vector<Scored> best;
     top_k(logits, static_cast<std::size_t>(k), best);
-    if (best.size() < static_cast<std::size_t>(k)) return;  // no more than that have a probability
+    if (best.size() < static_cast<std::size_t>(k)) return false;  // no more than that have a probability
+    bool any = false;
     for (float& v : logits)
-      if (v < best.back().value) v = never;
+      if (v < best.back().value) any |= v > never, v = never;
+    return any;
   };
+  return {[cut](const LogitsRow&, Logits logits) { cut(logits); },
+          // One more than stay: where it is cut, so is all that is not known.
+          {[k](const LogitsRow&, std::int64_t) { return k + 1; },
+           [cut](const LogitsRow&, SomeLogits& best) { return best.all |= cut(best.values); }}};
 }
 
 // A token stays when the probabilities of those before it sum to less than p.
 LogitsProcessor top_p(double p) {
-  return [p](const LogitsRow&, Logits logits) {
+  return by_value([p](Logits logits) {
     const RowSoftmax softmax(logits);
     std::vector<Scored> order;
     for (std::size_t i = 0; i < logits.size(); ++i)
@@ -69,19 +93,19 @@ LogitsProcessor top_p(double p) {
       mass += softmax.probability(order[kept].value);
     }
     for (std::size_t i = kept; i < order.size(); ++i) logits[static_cast<std::size_t>(order[i].id)] = never;
-  };
+  });
 }
 
 LogitsProcessor min_p(double p) {
-  return [p](const LogitsRow&, Logits logits) {
+  return by_value([p](Logits logits) {
     const RowSoftmax softmax(logits);
     keep_at_least(logits, softmax, p * softmax.probability(softmax.largest));
-  };
+  });
 }
 
 // The tokens whose surprise is nearest to the expected one come first; they stay until their mass is reached.
 LogitsProcessor typical_p(double mass) {
-  return [mass](const LogitsRow&, Logits logits) {
+  return by_value([mass](Logits logits) {
     const RowSoftmax softmax(logits);
     const double expected = entropy(logits, softmax), log_sum = softmax.log_sum();
     struct Item {
@@ -100,18 +124,18 @@ LogitsProcessor typical_p(double mass) {
     }
     for (std::size_t i = 1; i < order.size(); ++i)
       if (order[i].distance > limit) logits[order[i].id] = never;
-  };
+  });
 }
 
 LogitsProcessor epsilon_cutoff(double epsilon) {
-  return [epsilon](const LogitsRow&, Logits logits) { keep_at_least(logits, RowSoftmax(logits), epsilon); };
+  return by_value([epsilon](Logits logits) { keep_at_least(logits, RowSoftmax(logits), epsilon); });
 }
 
 LogitsProcessor eta_cutoff(double epsilon) {
-  return [epsilon](const LogitsRow&, Logits logits) {
+  return by_value([epsilon](Logits logits) {
     const RowSoftmax softmax(logits);
     keep_at_least(logits, softmax, std::min(epsilon, std::sqrt(epsilon) * std::exp(-entropy(logits, softmax))));
-  };
+  });
 }
 
 std::int32_t draw(std::span<const float> logits, double u) {

@@ -66,7 +66,7 @@ EmbeddedStack::EmbeddedStack(const EmbeddedStackConfig& c)
 
 Tensor EmbeddedStack::prepare(Context& ctx, const Tensor& x, const Sequences& sequences, const KVCache* cache) const {
   const auto starts = cache != nullptr ? cache->lengths() : std::span<const std::int64_t>{};
-  Tensor y = positions(ctx, x, sequences, starts);
+  Tensor y = positions(ctx, x, sequences, starts, cache != nullptr && cache->repeats() ? cache->positions() : Tensor());
   if (norm) y = (*norm)(ctx, y);
   return transformer::dropout(ctx, y, dropout);
 }

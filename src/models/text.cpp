@@ -99,7 +99,8 @@ Tensor TextModel::hidden(Context& ctx, const TextInput& in, StackTrace* trace) c
   if (stack_.config.positions == PositionKind::rotary) input.positions = in.positions, input.longest = in.longest;
   if (config_.falcon_alibi) {
     const auto starts = in.cache != nullptr ? in.cache->lengths() : std::span<const std::int64_t>{};
-    input.bias = alibi_by_key(ctx, stack_.config, positions_needed(in.sequences, starts));
+    const bool repeats = in.cache != nullptr && in.cache->repeats();
+    input.bias = alibi_by_key(ctx, stack_.config, repeats ? in.cache->keys().longest() : positions_needed(in.sequences, starts));
   }
   return stack_(ctx, input, trace);
 }

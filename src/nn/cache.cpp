@@ -1,6 +1,7 @@
 #include "transformer/nn/cache.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <numeric>
 
@@ -11,6 +12,7 @@ namespace transformer {
 namespace {
 
 constexpr std::int64_t smallest_capacity = 64;
+constexpr std::int64_t grain = 128;  // keys that a device takes at a time: recorded steps have room for whole ones
 
 // first, first + 1, … first + count - 1
 std::vector<std::int64_t> range(std::int64_t first, std::int64_t count) {
@@ -75,6 +77,7 @@ void KVCache::make_room(Context& ctx, std::int64_t tokens) {
     }
   }
   used_ = static_cast<std::int64_t>(live.size());
+  ++pools_;
   // At least as many free as used, so that this is rare; a power of two, so that batches of other sizes find the memory again.
   capacity_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(smallest_capacity, 2 * (used_ + tokens)))));
   const std::vector<std::int64_t> to = range(0, used_);
@@ -87,6 +90,7 @@ void KVCache::make_room(Context& ctx, std::int64_t tokens) {
 }
 
 void KVCache::begin(Context& ctx, const Sequences& tokens, std::int64_t layers) {
+  if (repeats_) return;
   if (tokens.count() != rows())
     fail("KVCache", "{} sequences of tokens given to a cache of {} rows: expected equal counts", tokens.count(), rows());
   if (layers_.empty()) layers_.resize(static_cast<std::size_t>(layers));
@@ -108,12 +112,50 @@ void KVCache::begin(Context& ctx, const Sequences& tokens, std::int64_t layers) 
 }
 
 void KVCache::append(Context& ctx, LayerCache& layer, const Tensor& kv) {
+  if (repeats_) return put_rows(ctx, kv, step_.places, layer.self);
   if (!layer.self.defined()) layer.self = Tensor::empty(ctx, {capacity_, kv.cols()}, kv.dtype());
   Tensor to = layer.self.row_block(used_, kv.rows());
   copy_into(ctx, kv, to);
 }
 
+std::uint64_t KVCache::prepare(Context& ctx, std::span<const std::int32_t> ids, std::int64_t first_position) {
+  if (std::ssize(ids) != rows()) fail("KVCache", "{} tokens given to a cache of {} rows: expected one for each", ids.size(), rows());
+  if (rows() == 0 || layers_.empty() || !layers_.front().self.defined()) return 0;
+  make_room(ctx, rows());
+  const std::int64_t n = rows(), longest = *std::max_element(lengths_.begin(), lengths_.end()) + 1;
+  const std::int64_t most = (longest + grain - 1) / grain * grain;
+  if (number_ == 0 || step_.rows != n || step_.most != most || step_pools_ != pools_) {
+    static std::atomic<std::uint64_t> numbers = 0;
+    number_ = ++numbers;
+    step_pools_ = pools_;
+    step_.rows = n, step_.most = most;
+    // ids, positions and places of the new tokens, then the keys as Sequences::on has them
+    step_.block = Tensor::empty(ctx, {n * (6 + most)}, DType::int32);
+    step_.ids = step_.block.row_block(0, n), step_.positions = step_.block.row_block(n, n), step_.places = step_.block.row_block(2 * n, n);
+    step_.keys = Sequences::in_place(step_.block.row_block(3 * n, n * (3 + most)), n, most, capacity_);
+    written_.assign(static_cast<std::size_t>(n * (6 + most)), 0);
+  }
+  step_.last = first_position + longest - 1;
+  const auto put = [&](std::int64_t column, std::int64_t row, std::int64_t value) {
+    written_[static_cast<std::size_t>(column * n + row)] = static_cast<std::int32_t>(value);
+  };
+  for (std::int64_t row = 0; row < n; ++row) {
+    auto& places = places_[static_cast<std::size_t>(row)];
+    std::int64_t& length = lengths_[static_cast<std::size_t>(row)];
+    put(0, row, ids[static_cast<std::size_t>(row)]), put(1, row, first_position + length), put(2, row, used_ + row);
+    places.push_back(used_ + row);
+    put(3, row, row * most), put(4, row, ++length), put(5, row, row);  // begins, lengths, order: the blocks of a step are all alike
+    const auto at = written_.begin() + 6 * n + row * most;
+    std::transform(places.begin(), places.end(), at, [](std::int64_t place) { return static_cast<std::int32_t>(place); });
+    step_.keys.set(row, places);
+  }
+  used_ += n;
+  ctx.backend().to_device(written_.data(), step_.block.mutable_raw(), written_.size() * sizeof(std::int32_t));
+  return number_;
+}
+
 void KVCache::commit() {
+  if (repeats_) return;
   for (std::int64_t row = 0; row < rows(); ++row) {
     auto& places = places_[static_cast<std::size_t>(row)];
     std::int64_t& length = lengths_[static_cast<std::size_t>(row)];

@@ -112,13 +112,14 @@ AddedPositions::AddedPositions(PositionKind position_kind, std::int64_t max_posi
   if (kind == PositionKind::learned) table = {.shape = {offset + positions, d}, .init = Init::normal};
 }
 
-Tensor AddedPositions::operator()(Context& ctx, const Tensor& x, const Sequences& sequences, std::span<const std::int64_t> starts) const {
+Tensor AddedPositions::operator()(Context& ctx, const Tensor& x, const Sequences& sequences, std::span<const std::int64_t> starts,
+                                  const Tensor& given) const {
   const bool halves = kind == PositionKind::sinusoidal_halves;
   if (kind != PositionKind::learned && kind != PositionKind::sinusoidal && !halves) return x;
-  if (const std::int64_t needed = positions_needed(sequences, starts); needed > positions)
+  if (const std::int64_t needed = given.defined() ? 0 : positions_needed(sequences, starts); needed > positions)
     fail("positions", "a sequence of {} tokens is longer than the {} positions of the table; raise max_positions", needed, positions);
   const Tensor rows = table.present() ? table.tensor : computed.get([&] { return sinusoidal_table(ctx, positions, d, halves); });
-  return add(ctx, x, embedding(ctx, position_ids(ctx, sequences, starts, offset), rows));
+  return add(ctx, x, embedding(ctx, given.defined() ? given : position_ids(ctx, sequences, starts, offset), rows));
 }
 
 AttentionPositions::AttentionPositions(const StackConfig& resolved) : config(resolved) {

@@ -58,13 +58,16 @@ Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) 
     in.cache->begin(ctx, in.sequences, config.layers);
     starts = in.cache->lengths();
   }
-  const std::int64_t longest = std::max(positions_needed(in.sequences, starts), in.longest);
+  const bool repeats = in.cache != nullptr && in.cache->repeats();
+  const std::int64_t longest = repeats ? in.cache->keys().longest() : std::max(positions_needed(in.sequences, starts), in.longest);
   AttentionCall self{.sequences = in.sequences,
                      .bias = in.bias,
                      .relative_bias = positions.bias(ctx, longest),
-                     .rope = positions.rope(ctx, longest),
+                     .rope = positions.rope(ctx, repeats ? std::min(longest, config.max_positions) : longest),
                      .cache = in.cache};
-  if (self.rope) self.position = in.positions.defined() ? in.positions : position_ids(ctx, in.sequences, starts);
+  if (self.rope && repeats) in.cache->keep({self.rope->cos, self.rope->sin});  // others may make the model longer ones
+  if (self.rope && repeats) self.position = in.cache->positions();
+  else if (self.rope) self.position = in.positions.defined() ? in.positions : position_ids(ctx, in.sequences, starts);
   AttentionCall cross{.sequences = in.memory_readers.value_or(in.sequences),
                       .memory = in.memory,
                       .memory_sequences = in.memory_sequences,

@@ -30,4 +30,14 @@ void copy_rows(Context& ctx, const Tensor& from, std::span<const std::int64_t> f
   kernels(ctx).copy_rows(ctx, from, from_rows, to, to_rows);
 }
 
+void put_rows(Context& ctx, const Tensor& from, const Tensor& places, Tensor& to) {
+  check_operand(ctx, "put_rows", "from", from);
+  check_operand(ctx, "put_rows", "places", places);
+  check_operand(ctx, "put_rows", "to", to);
+  if (from.dtype() != to.dtype() || from.cols() != to.cols() || places.dtype() != DType::int32 || places.numel() != from.rows())
+    fail("put_rows", "rows of {} {} do not fit into {} {} at {} places {}", from.shape(), from.dtype(), to.shape(), to.dtype(),
+         places.numel(), places.dtype());
+  kernels(ctx).put_rows(ctx, from, places, to);
+}
+
 }  // namespace transformer

@@ -1,7 +1,9 @@
 #include "transformer/text/parallel.h"
 
 #include <algorithm>
+#include <bit>
 #include <memory>
+#include <numeric>
 
 #include "core/shared/hash.h"
 #include "transformer/core/parallel.h"
@@ -193,6 +195,41 @@ PairIds make_batch(const PairDataset& data, std::span<const std::int64_t> indice
     batch.target_lengths.push_back(std::ssize(target) + 1);
   }
   return batch;
+}
+
+namespace {
+
+std::int64_t rounded(std::int64_t n, std::int64_t least) {
+  const std::int64_t step = std::max(least, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))) / 8);
+  return (n + step - 1) / step * step;
+}
+
+// The lengths of the made sentences of a side: one as long as sentences may be now, the others as the tokens need it.
+std::vector<std::int64_t> made_lengths(const std::vector<std::int64_t>& lengths, std::int64_t limit) {
+  const std::int64_t longest = std::max<std::int64_t>(1, lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end()));
+  const std::int64_t most = std::max(longest, std::min(rounded(longest, 16), limit));
+  const std::int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
+  std::vector<std::int64_t> made;
+  for (std::int64_t left = rounded(tokens + most, 64) - tokens; left > 0; left -= made.back()) made.push_back(std::min(left, most));
+  return made;
+}
+
+}  // namespace
+
+void round_sizes(PairIds& batch, const RoundedSizes& limits) {
+  if (batch.source.empty() || batch.target.empty()) return;
+  std::vector<std::int64_t> source = made_lengths(batch.source_lengths, limits.longest_source);
+  std::vector<std::int64_t> target = made_lengths(batch.target_lengths, limits.longest_target);
+  const auto pairs = std::ssize(batch.source_lengths), more = std::max(std::ssize(source), std::ssize(target));
+  for (auto* lengths : {&source, &target}) lengths->resize(static_cast<std::size_t>(rounded(pairs + more, 8) - pairs), 0);
+  const auto add = [](std::vector<std::int32_t>& ids, const std::vector<std::int64_t>& lengths, std::int32_t id) {
+    ids.insert(ids.end(), static_cast<std::size_t>(std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0})), id);
+  };
+  add(batch.source, source, batch.source.front());
+  add(batch.target, target, batch.target.front());
+  add(batch.labels, target, limits.ignored);
+  batch.source_lengths.insert(batch.source_lengths.end(), source.begin(), source.end());
+  batch.target_lengths.insert(batch.target_lengths.end(), target.begin(), target.end());
 }
 
 }  // namespace transformer

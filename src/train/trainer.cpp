@@ -56,6 +56,8 @@ void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, std:
   auto done = std::make_unique<Launched>();
   done->step = step, done->epoch = epoch + 1, done->lr = schedule(step);
   done->targets = all.targets, done->tokens = static_cast<std::int64_t>(all.tokens);
+  std::optional<Pass> pass;  // what processes exchange cannot be repeated without them
+  if (processes.alone()) pass.emplace(ctx);
   std::vector<Tensor> now = tensors_of(statistics);
   const Weights statistics_before = copy_of(ctx, statistics);
   StatisticsMean mean(ctx, whole ? std::vector<Tensor>() : now, statistics_before);
@@ -80,6 +82,7 @@ void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, std:
   adam.zero_gradients();
   if (!now.empty()) kernels(ctx).undo_if_skipped(ctx, statistics_before, now, adam.step_state());
   if (!ema.empty()) kernels(ctx).blend(ctx, ema.blocks, config.ema_decay, ema.of, adam.step_state());
+  if (pass) pass->end();
   done->arrival = adam.result(ctx, done->result);
   launched.push_back(std::move(done));
 }

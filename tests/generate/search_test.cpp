@@ -4,7 +4,7 @@
 #include <set>
 
 #include "generate/fake_model.h"
-#include "generate/shared/top_k.h"
+#include "core/shared/top_k.h"
 #include "support/op_check.h"
 #include "transformer/ops/random.h"
 #include "transformer/ops/softmax.h"

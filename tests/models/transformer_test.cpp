@@ -8,6 +8,7 @@
 #include "support/op_check.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/reduce.h"
+#include "transformer/text/parallel.h"
 #include "transformer/train/optimizer.h"
 
 namespace transformer::test {
@@ -83,6 +84,35 @@ TEST(Transformer, PackedSequencesDoNotSeeEachOther) {
                        .target = lengths({2, 0, 3})};
   const PairBatch last{.source_ids = ids(ctx, {5, 6}), .source = lengths({2}), .target_ids = ids(ctx, {3, 4, 5}), .target = lengths({3})};
   expect_near(model(ctx, both).row_block(2, 3), detail::to_double(model(ctx, last)), 1e-5);
+}
+
+TEST(Transformer, ABatchOfRoundedSizesTeachesTheSame) {
+  Context ctx;
+  Transformer model(tiny());
+  initialize(ctx, model);
+  const auto ids_of = [&](const std::vector<std::int32_t>& v) {
+    return Tensor::from<std::int32_t>(ctx, {static_cast<std::int64_t>(v.size())}, v);
+  };
+  PairIds batch{.source = {1, 2, 3, 4, 5, 6, 7}, .target = {1, 2, 3, 4, 5}, .labels = {2, 3, 4, 5, 6}, .source_lengths = {3, 4}, .target_lengths = {2, 3}};
+  const auto learned = [&] {
+    for (const NamedParameter& p : parameters(model)) clear_gradient(p.parameter->tensor);
+    const Tensor loss = model.loss(ctx, {.source_ids = ids_of(batch.source),
+                                         .source = Sequences(batch.source_lengths),
+                                         .target_ids = ids_of(batch.target),
+                                         .target = Sequences(batch.target_lengths),
+                                         .labels = ids_of(batch.labels)});
+    backward(ctx, loss);
+    std::vector<double> values{static_cast<double>(loss.item())};
+    for (const NamedParameter& p : parameters(model))
+      for (const double g : detail::to_double(gradient(p.parameter->tensor))) values.push_back(g);
+    return values;
+  };
+  const std::vector<double> before = learned();
+  round_sizes(batch, {.longest_source = 32, .longest_target = 32, .ignored = static_cast<std::int32_t>(tiny().pad_id)});
+  EXPECT_EQ(batch.source.size() % 64, 0U);
+  const std::vector<double> after = learned();
+  ASSERT_EQ(after.size(), before.size());
+  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_NEAR(after[i], before[i], 1e-5) << i;
 }
 
 TEST(Transformer, ADecoderDoesNotSeeTheFuture) {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
+#include <tuple>
 
 #include "support/op_check.h"
 #include "support/text_files.h"
@@ -273,6 +275,38 @@ TEST(MakeBatch, WhatTheTokenizerAddsAndWhatTheModelAdds) {
     EXPECT_EQ(batch.target_lengths.front(), std::ssize(batch.labels));
   }
   test::expect_error([] { pair_tokens(*letters(), {.bos = -1}); }, {"target tokenizer", "beginning"});
+}
+
+TEST(Parallel, RoundedBatchesHaveFewSizes) {
+  std::set<std::tuple<std::size_t, std::size_t, std::size_t, std::int64_t, std::int64_t>> sizes;
+  int batches = 0;
+  for (std::int64_t pairs = 100; pairs < 140; ++pairs)
+    for (std::int64_t longest : {17, 20, 25, 31}) {
+      PairIds batch;
+      for (std::int64_t i = 0; i < pairs; ++i) {
+        const std::int64_t source = 10 + i * 7 % (longest - 9), target = 10 + i * 5 % (longest - 9);
+        batch.source.insert(batch.source.end(), static_cast<std::size_t>(source), 7);
+        batch.target.insert(batch.target.end(), static_cast<std::size_t>(target), 8);
+        batch.labels.insert(batch.labels.end(), static_cast<std::size_t>(target), 9);
+        batch.source_lengths.push_back(source), batch.target_lengths.push_back(target);
+      }
+      const PairIds before = batch;
+      round_sizes(batch, {.longest_source = 32, .longest_target = 31, .ignored = -100});
+      ASSERT_EQ(std::accumulate(batch.source_lengths.begin(), batch.source_lengths.end(), std::int64_t{0}), std::ssize(batch.source));
+      ASSERT_EQ(std::accumulate(batch.target_lengths.begin(), batch.target_lengths.end(), std::int64_t{0}), std::ssize(batch.target));
+      ASSERT_EQ(batch.labels.size(), batch.target.size());
+      ASSERT_EQ(batch.source_lengths.size(), batch.target_lengths.size());
+      EXPECT_TRUE(std::equal(before.labels.begin(), before.labels.end(), batch.labels.begin()));
+      EXPECT_EQ(std::count(batch.labels.begin(), batch.labels.end(), -100), std::ssize(batch.labels) - std::ssize(before.labels));
+      EXPECT_LE(std::ssize(batch.source), std::ssize(before.source) * 5 / 4);
+      const std::int64_t s = *std::max_element(batch.source_lengths.begin(), batch.source_lengths.end());
+      const std::int64_t t = *std::max_element(batch.target_lengths.begin(), batch.target_lengths.end());
+      EXPECT_LE(s, 32);
+      EXPECT_LE(t, 31);
+      sizes.insert({batch.source.size(), batch.target.size(), batch.source_lengths.size(), s, t});
+      ++batches;
+    }
+  EXPECT_LE(std::ssize(sizes) * 8, batches);
 }
 
 }  // namespace

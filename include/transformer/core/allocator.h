@@ -20,18 +20,24 @@ struct MemoryStats {
 
 class Allocator : public std::enable_shared_from_this<Allocator> {
  public:
-  explicit Allocator(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
-  ~Allocator();
+  // reuses: freed blocks are handed out again; else each is used once.
+  explicit Allocator(std::shared_ptr<Backend> backend, bool reuses = true) : backend_(std::move(backend)), reuses_(reuses) {}
+  virtual ~Allocator();
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
   // A block of at least `bytes`, aligned for vector loads; it returns here when the last owner lets go,
   // even when that is after the Context is gone. Zero bytes give a null pointer.
-  std::shared_ptr<std::byte> allocate(std::size_t bytes);
+  virtual std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
   MemoryStats stats() const;
   void reset_peak();
-  void release_kept();  // give all kept blocks back to the system
+  virtual void release_kept();  // give all kept blocks back to the system
+
+ protected:
+  mutable std::mutex mutex_;
+  std::shared_ptr<Backend> backend_;
+  MemoryStats stats_;
 
  private:
   struct Block {
@@ -41,15 +47,13 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   void take_back(Block block) noexcept;
   void trim(std::size_t limit) noexcept;  // gives kept blocks back until at most `limit` is reserved; mutex_ held
 
-  mutable std::mutex mutex_;
-  std::shared_ptr<Backend> backend_;
   struct Kept {
     std::byte* data;
     std::uint64_t since;
   };
+  bool reuses_;
   std::multimap<std::size_t, Kept> kept_;  // by size
   std::uint64_t clock_ = 0;
-  MemoryStats stats_;
 };
 
 }  // namespace transformer

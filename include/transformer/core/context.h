@@ -4,6 +4,7 @@
 // is used by one thread at a time.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "transformer/core/allocator.h"
@@ -23,6 +24,8 @@ struct ContextOptions {
   std::shared_ptr<Communicator> communicator = nullptr;  // the processes that train together; null: this one is alone
 };
 
+class PassAllocator;
+
 class Context {
  public:
   explicit Context(const ContextOptions& options = {});
@@ -30,6 +33,7 @@ class Context {
   Device device() const { return device_; }
   int threads() const { return threads_; }
   Allocator& allocator() { return *allocator_; }
+  MemoryStats memory() const;  // of tensors, those of passes too
   Backend& backend() { return *backend_; }
   Communicator& communicator() { return *communicator_; }
   Random& random() { return random_; }
@@ -48,6 +52,8 @@ class Context {
 
  private:
   friend class NoGradients;
+  friend class Pass;
+  friend std::unique_ptr<Recorded> record(Context& ctx, const std::function<void()>& work);
   Device device_;
   int threads_;
   DType precision_ = DType::float32;
@@ -56,8 +62,30 @@ class Context {
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Allocator> allocator_;
   std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<Allocator> outside_;           // while a pass is under way: the allocator of everything else
+  std::shared_ptr<PassAllocator> pass_allocator_;  // made by the second pass
+  std::int64_t passes_ = 0;
   Random random_;
 };
+
+// An update of a training, or other work that comes again and again: with the same sizes it asks for the same things at the same
+// addresses, and the device may take it as a whole. begin_step of the random numbers comes first. Nothing may be read back before end().
+class Pass {
+ public:
+  explicit Pass(Context& ctx);
+  ~Pass();  // without end(), as after an exception: what was not yet done is not done
+  void end();
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+
+ private:
+  void leave(bool wanted);
+  Context* ctx_;  // null: it has ended, or the device has no passes
+};
+
+// What work() asks of the device, to be done again and again without being asked for: see Backend::record. No other tensor gets the memory
+// of its tensors while it lives.
+std::unique_ptr<Recorded> record(Context& ctx, const std::function<void()>& work);
 
 // While alive, ops record nothing: for inference and for updates of weights.
 class NoGradients {

@@ -23,6 +23,12 @@ class Sequences {
   // and also several times: hypotheses with a common beginning share it.
   static Sequences scattered(std::vector<std::int64_t> rows, std::vector<std::int64_t> lengths, std::int64_t total);
 
+  // Scattered ones that change in place, so that work which was recorded with them (Backend::record) finds them as they are when it runs.
+  // Each has room for `most` rows, and longest() is that many. `block`: as on() has it, int32 [3·count + count·most] on the device; its
+  // owner writes it, and says the same to the host with set().
+  static Sequences in_place(Tensor block, std::int64_t count, std::int64_t most, std::int64_t total);
+  void set(std::int64_t i, std::span<const std::int64_t> rows);
+
   std::int64_t count() const { return static_cast<std::int64_t>(data_->lengths.size()); }
   std::int64_t total() const { return data_->total; }  // rows of the tensor: tokens of all sequences, and what is none's
   std::int64_t longest() const { return data_->longest; }
@@ -45,7 +51,7 @@ class Sequences {
     bool packed = true;
     Lazy<Tensor> device;
   };
-  std::shared_ptr<const Data> data_;
+  std::shared_ptr<Data> data_;  // shared by copies: changed by set() alone
 };
 
 }  // namespace transformer

@@ -25,11 +25,17 @@ class StepDecoder {
  public:
   virtual ~StepDecoder() = default;
   // Appends tokens to rows: sequences.length(r) of them to row r, packed; in the beginning its prompt, at once or in parts. Gives the
-  // logits of the token after the last of each row that was given any, float32 [rows, vocabulary]; they are the caller's to change.
+  // logits of the token after the last of each row that was given any, [rows, vocabulary]; they are the caller's to change.
   virtual Tensor next(Context& ctx, std::span<const std::int32_t> tokens, const Sequences& sequences, Attended* attended = nullptr) = 0;
   // Row i goes on from what row parents[i] is now. Rows of one source must stay next to each other; those of finished
   // sequences are left out, and are never computed again.
   virtual void reorder(Context& ctx, std::span<const std::int64_t> parents) = 0;
+
+  // One token for each row, as work that is recorded once and then run for step after step (Backend::record): prepare() writes the step
+  // where repeat() finds it, which gives its logits. The number stays the same while what repeat() asks of the device does; 0: this step
+  // is one for next().
+  virtual std::uint64_t prepare(Context& ctx, std::span<const std::int32_t> tokens);
+  virtual Tensor repeat(Context& ctx);
 
   // For batches that others join while they are under way: a row for each new source, behind the others.
   virtual void add(Context& ctx, std::span<const std::span<const std::int32_t>> sources);

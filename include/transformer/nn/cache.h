@@ -12,6 +12,7 @@
 // pool is full, the tokens that are still in use move to one twice their size.
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <vector>
 
@@ -46,9 +47,30 @@ class KVCache {
   // A row that is given no token in a call stays as it is, and has no keys in it.
   void begin(Context& ctx, const Sequences& tokens, std::int64_t layers);  // makes room for new tokens, tokens.count() == rows()
   LayerCache& layer(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
-  const Sequences& keys() const { return keys_; }                  // old and new tokens of each row, in LayerCache::self
+  const Sequences& keys() const { return repeats_ ? step_.keys : keys_; }  // old and new tokens of each row, in LayerCache::self
   void append(Context& ctx, LayerCache& layer, const Tensor& kv);  // kv [new tokens, 2·kv_heads·head_dim]
   void commit();                                                   // the new tokens count as seen
+
+  // --- steps that are recorded (Backend::record): one new token for each row, in memory that stays where it is ----------
+  // Writes the step and counts its tokens as seen. Gives a number that stays the same while work recorded while Repeating may be run
+  // for it, and never comes again; 0: nothing was done, as before the first call of the stack.
+  std::uint64_t prepare(Context& ctx, std::span<const std::int32_t> ids, std::int64_t first_position);
+  const Tensor& ids() const { return step_.ids; }                // int32 [rows]
+  const Tensor& positions() const { return step_.positions; }    // int32 [rows], counted from first_position
+  std::int64_t last_position() const { return step_.last; }      // the largest of them
+  bool repeats() const { return repeats_; }
+  void keep(std::initializer_list<Tensor> tables) { step_.tables = tables; }  // that recorded work reads, and others could let go of
+  // While alive, what is asked of the cache is about the step that was prepared.
+  class Repeating {
+   public:
+    explicit Repeating(KVCache& cache) : cache_(cache) { cache.repeats_ = true; }
+    ~Repeating() { cache_.repeats_ = false; }
+    Repeating(const Repeating&) = delete;
+    Repeating& operator=(const Repeating&) = delete;
+
+   private:
+    KVCache& cache_;
+  };
 
  private:
   void make_room(Context& ctx, std::int64_t tokens);
@@ -58,6 +80,19 @@ class KVCache {
   std::vector<std::int64_t> lengths_;              // by row
   std::vector<LayerCache> layers_;
   Sequences keys_;
+
+  struct Step {
+    Tensor block, ids, positions, places;
+    Sequences keys;
+    std::vector<Tensor> tables;
+    std::int64_t rows = 0, most = 0, last = 0;
+  };
+  Step step_;
+  std::vector<std::int32_t> written_;  // what was copied to step_.block
+  std::uint64_t pools_ = 0;            // how often the pool has moved
+  std::uint64_t number_ = 0;           // of step_'s memory
+  std::uint64_t step_pools_ = 0;
+  bool repeats_ = false;
 };
 
 }  // namespace transformer

@@ -42,7 +42,8 @@ struct AddedPositions {
   AddedPositions() = default;
   AddedPositions(PositionKind position_kind, std::int64_t max_positions, std::int64_t d_model, std::int64_t first_row = 0);
   // x [tokens, d] + PE; `starts` as for position_ids
-  Tensor operator()(Context& ctx, const Tensor& x, const Sequences& sequences, std::span<const std::int64_t> starts = {}) const;
+  Tensor operator()(Context& ctx, const Tensor& x, const Sequences& sequences, std::span<const std::int64_t> starts = {},
+                    const Tensor& given = {}) const;
   void visit(auto&& f) { f("table", table); }
 };
 

@@ -16,4 +16,7 @@ void copy_into(Context& ctx, const Tensor& from, Tensor& to);
 void copy_rows(Context& ctx, const Tensor& from, std::span<const std::int64_t> from_rows, Tensor& to,
                std::span<const std::int64_t> to_rows);
 
+// Row places[i] of `to` = row i of `from`; places: int32 [rows of from] in the context's memory, distinct. No gradient.
+void put_rows(Context& ctx, const Tensor& from, const Tensor& places, Tensor& to);
+
 }  // namespace transformer

@@ -114,4 +114,13 @@ struct PairIds {
 
 PairIds make_batch(const PairDataset& data, std::span<const std::int64_t> indices);
 
+// Made pairs behind the others, with the label `ignored`, so that batches have few sizes: the numbers of pairs and of tokens, and the
+// longest sentence, become multiples of an eighth of their size or so, but no sentence longer than a side's limit. For devices that repeat
+// what they have seen, and choose the way of a product by its size; what the batch teaches stays the same.
+struct RoundedSizes {
+  std::int64_t longest_source, longest_target;  // limits
+  std::int32_t ignored;
+};
+void round_sizes(PairIds& batch, const RoundedSizes& limits);
+
 }  // namespace transformer

@@ -26,7 +26,7 @@ AttentionProblem problem_of(Context& ctx, const Tensor& q, const Tensor& k, cons
     p.relative_stride = args.relative_bias.row_stride();
     p.relative_longest = static_cast<int>((args.relative_bias.dim(1) + 1) / 2);
   }
-  if (args.dropout.p > 0.0F) p.dropout = Dropout(args.dropout), p.philox_keys = PhiloxKeys(args.dropout.stream.seed);
+  if (args.dropout.p > 0.0F) p.dropout = Dropout(ctx, args.dropout), p.philox_keys = PhiloxKeys(args.dropout.stream.seed);
   p.dropout_groups = args.dropout_row() / 64;
   p.q = token_rows(q), p.k = token_rows(k), p.v = token_rows(v);
   return p;

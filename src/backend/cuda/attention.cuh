@@ -73,7 +73,7 @@ struct AttentionProblem {
 __device__ inline uint4 dropout_words(const AttentionProblem& p, std::uint64_t group, int c) {
   const std::uint64_t block = group * 16 + static_cast<std::uint64_t>(c);
   std::uint32_t x = static_cast<std::uint32_t>(block), y = static_cast<std::uint32_t>(block >> 32);
-  std::uint32_t z = p.dropout.stream.op, w = p.dropout.stream.step;
+  std::uint32_t z = p.dropout.stream.op, w = p.dropout.address().step;
 #pragma unroll
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = std::uint64_t{0xD2511F53U} * x, b = std::uint64_t{0xCD9E8D57U} * z;

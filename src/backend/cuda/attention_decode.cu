@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "backend/cuda/attention.cuh"
-#include "backend/cuda/launch.h"
+#include "backend/cuda/early.cuh"
 #include "backend/cuda/types.cuh"
 
 namespace transformer {
@@ -32,6 +32,7 @@ __device__ void load_columns(const T* from, float (&to)[N]) {
 template <class T, int kRows, bool kWide>
 __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(AttentionProblem p, DecodePieces to) {
   extern __shared__ float memory[];
+  wait_for_last();
   constexpr int N = kWide ? 16 / sizeof(T) : 1, kColumns = kLanes * N;
   const int d = p.head_dim, lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   float *q = memory, *scores = q + to.rows * d, *parts = scores + to.rows * kPiece;  // [rows, d], [rows, keys], [4 warps, kRows, d]
@@ -139,6 +140,7 @@ __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(Attenti
 // Grid: rows × kv heads × sequences.
 template <class T>
 __global__ void __launch_bounds__(kDecodeThreads) attention_decode_join(AttentionProblem p, DecodePieces from) {
+  wait_for_last();
   const int r = static_cast<int>(blockIdx.x) % from.rows, place = static_cast<int>(blockIdx.x) / from.rows, d = p.head_dim;
   const int query = r % p.queries.longest, head = place % p.kv_heads * (p.heads / p.kv_heads) + r / p.queries.longest;
   const HeadPlace at(p, place / p.kv_heads, head);
@@ -188,12 +190,12 @@ bool decode_attention(Context& ctx, DType dtype, const AttentionProblem& p) {
     const bool wide = in_whole_vectors(p.k, sizeof(T)) && in_whole_vectors(p.v, sizeof(T)) && d * sizeof(T) % 16 == 0;
     const auto start = [&]<int kRows, bool kWide>() {
       const std::size_t shared = static_cast<std::size_t>(rows * d + rows * kPiece + 4 * kRows * d) * sizeof(float);
-      launch(ctx, "attention", attention_decode_piece<T, kRows, kWide>, grid, block, shared, p, to);
+      launch_early(ctx, "attention", attention_decode_piece<T, kRows, kWide>, grid, block, shared, p, to);
     };
     if (!wide) start.template operator()<8, false>();
     else if (rows == 1) start.template operator()<1, true>();
     else start.template operator()<8, true>();
-    if (to.pieces > 1) launch(ctx, "attention", attention_decode_join<T>, dim3(static_cast<unsigned>(places * rows)), block, 0, p, to);
+    if (to.pieces > 1) launch_early(ctx, "attention", attention_decode_join<T>, dim3(static_cast<unsigned>(places * rows)), block, 0, p, to);
   });
   return true;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 
 #include "backend/cuda/kernels.h"
@@ -34,6 +35,8 @@ class CublasLt {
 
   // bias: [n] of c's type, where the product has one.
   void run(Context& ctx, Product product, float alpha, const void* a, const void* b, void* c, const void* bias);
+  // Times the algorithms of all products that were asked for so far: lines for algorithms.h.
+  std::string measure(Context& ctx);
 
  private:
   struct Functions;
@@ -46,6 +49,7 @@ class CublasLt {
   std::unique_ptr<Functions> functions_;
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
+  bool measured_here_ = false;  // is algorithms.h of this card and this version of the library?
   std::mutex mutex_;  // of plans_
   std::unordered_map<Product, std::shared_ptr<Plan>, Hash> plans_;
 };

@@ -58,14 +58,14 @@ class Staging {
   std::array<cudaEvent_t, parts> ended_{};
 };
 
-// Pinned places for a few bytes each, with an event; taken and given back, since making one makes the device wait.
+// Pinned places for few bytes each, with an event; taken and given back, since making one makes the device wait.
 class PinnedPlaces {
  public:
   struct Place {
     void* data = nullptr;
     cudaEvent_t ended = nullptr;
   };
-  static constexpr std::size_t size = 256;
+  static constexpr std::size_t size = std::size_t{32} << 10;
 
   Place take() {
     const std::lock_guard lock(mutex_);
@@ -170,13 +170,16 @@ CudaKernels::CudaKernels(int device) : device_(device), name_(Device::cuda(devic
   staging_ = std::make_unique<Staging>();
   places_ = std::make_shared<PinnedPlaces>();
   products_ = std::make_unique<CublasLt>();
+  passes_ = std::make_unique<CudaPasses>(*this);
 }
 
 CudaKernels::~CudaKernels() {
   use();
   cudaStreamSynchronize(stream_);
+  passes_.reset();
   products_.reset();
   staging_.reset();
+  if (recorder_ != nullptr) cudaStreamDestroy(recorder_);
   cudaStreamDestroy(stream_);
 }
 
@@ -188,7 +191,7 @@ void CudaKernels::use() const {
 }
 
 void CudaKernels::launching() {
-  if (!timing_) return;
+  if (!timing_ || recording()) return;
   CudaTime time{"", nullptr, nullptr};
   check_cuda(cudaEventCreate(&time.begin), "event");
   check_cuda(cudaEventCreate(&time.end), "event");
@@ -197,7 +200,7 @@ void CudaKernels::launching() {
 }
 
 CudaReport CudaKernels::take_report() {
-  CudaReport report{.launches = counts_.launches.exchange(0), .waits = counts_.waits.exchange(0)};
+  CudaReport report{.launches = counts_.launches.exchange(0), .waits = counts_.waits.exchange(0), .graphs = passes_->take_replayed()};
   check_cuda(cudaStreamSynchronize(stream_), "report");
   std::map<std::string, CudaReport::Kernel> by_name;
   for (const CudaTime& time : times_) {
@@ -217,8 +220,8 @@ void time_cuda_kernels(Context& ctx, bool on) { cuda(ctx).time_kernels(on); }
 CudaReport take_cuda_report(Context& ctx) { return cuda(ctx).take_report(); }
 
 void CudaKernels::launched(const char* kernel) {
-  ++counts_.launches;
-  if (timing_ && !times_.empty()) {
+  if (!recording()) ++counts_.launches;
+  if (timing_ && !recording() && !times_.empty()) {
     times_.back().kernel = kernel;
     check_cuda(cudaEventRecord(times_.back().end, stream_), "event");
   }
@@ -245,9 +248,26 @@ std::byte* CudaKernels::allocate(std::size_t bytes) {
 
 void CudaKernels::deallocate(std::byte* data, std::size_t) noexcept { cudaFreeAsync(data, stream_); }
 
+void CudaKernels::release_freed() {
+  use();
+  cudaMemPool_t pool = nullptr;
+  check_cuda(cudaDeviceGetDefaultMemPool(&pool, device_), name_);
+  check_cuda(cudaStreamSynchronize(stream_), "memory");
+  check_cuda(cudaMemPoolTrimTo(pool, 0), "memory");
+}
+
+void CudaKernels::begin_pass(std::uint32_t random_step) {
+  use();
+  passes_->begin(random_step);
+}
+void CudaKernels::end_pass(bool wanted) { passes_->end(wanted); }
+const std::uint32_t* CudaKernels::random_step(std::uint32_t step) const { return passes_->random_step(step); }
+CudaPass* CudaKernels::pass() const { return passes_->current(); }
+
 void CudaKernels::to_device(const void* from, std::byte* to, std::size_t bytes) {
   if (bytes == 0) return;
   use();
+  if (pass() != nullptr) return passes_->upload(from, to, bytes);
   const std::lock_guard lock(mutex_);
   staging_->copy(static_cast<const std::byte*>(from), to, bytes, stream_);
 }
@@ -255,19 +275,24 @@ void CudaKernels::to_device(const void* from, std::byte* to, std::size_t bytes) 
 void CudaKernels::to_host(const std::byte* from, void* to, std::size_t bytes) {
   if (bytes == 0) return;
   use();
+  if (recording()) fail("copy to the host", "work that is being recorded has not been done: there is nothing to copy");
+  passes_->flush();
   ++counts_.waits;
+  if (bytes <= PinnedPlaces::size) return CudaArrival(places_, from, to, bytes, stream_).wait();
   check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "copy to the host");
   check_cuda(cudaStreamSynchronize(stream_), "copy to the host");
 }
 
 std::unique_ptr<Arrival> CudaKernels::to_host_later(const std::byte* from, void* to, std::size_t bytes) {
   use();
+  passes_->flush();
   if (bytes > PinnedPlaces::size) return Backend::to_host_later(from, to, bytes);
   return std::make_unique<CudaArrival>(places_, from, to, bytes, stream_);
 }
 
 void CudaKernels::synchronize() {
   use();
+  passes_->flush();
   ++counts_.waits;
   check_cuda(cudaStreamSynchronize(stream_), "synchronize");
 }

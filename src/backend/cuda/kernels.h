@@ -15,6 +15,8 @@
 namespace transformer {
 
 class CublasLt;      // products by shape, see cublaslt.h
+class CudaPass;      // what is done at the end of a pass, see pass.h
+class CudaPasses;
 class PinnedPlaces;  // where results arrive, see device.cu
 class Staging;       // pinned memory on the way to the device, see device.cu
 
@@ -37,6 +39,7 @@ class CudaKernels final : public Kernels {
 
   std::byte* allocate(std::size_t bytes) override;
   void deallocate(std::byte* data, std::size_t bytes) noexcept override;
+  void release_freed() override;
   bool host_access() const override { return false; }
   void to_device(const void* from, std::byte* to, std::size_t bytes) override;
   void to_host(const std::byte* from, void* to, std::size_t bytes) override;
@@ -45,6 +48,11 @@ class CudaKernels final : public Kernels {
   std::shared_ptr<Communicator> communicator(std::shared_ptr<Communicator> hosts) override;
   std::string description() const override;
   int steps_ahead() const override { return 3; }
+  bool has_passes() const override { return true; }
+  void begin_pass(std::uint32_t random_step) override;
+  void end_pass(bool wanted) override;
+  bool records() const override { return !timing_; }
+  std::unique_ptr<Recorded> record(const std::function<void()>& work) override;
 
   void fill(Context& ctx, float value, Tensor& y) override;
   void copy(Context& ctx, const Tensor& x, Tensor& y) override;
@@ -52,6 +60,7 @@ class CudaKernels final : public Kernels {
   void strided_copy(Context& ctx, const Shape& extent, const Tensor& x, std::int64_t x_offset, const Shape& x_strides, Tensor& y,
                     std::int64_t y_offset, const Shape& y_strides, bool accumulate) override;
   void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) override;
+  void put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y) override;
   void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y) override;
   void normal(Context& ctx, RandomStream stream, float mean, float deviation, Tensor& y) override;
   void dropout(Context& ctx, const Tensor& x, const DropoutArgs& args, Tensor& y) override;
@@ -71,6 +80,7 @@ class CudaKernels final : public Kernels {
   void sum_rows(Context& ctx, const Tensor& x, Tensor& y, bool accumulate) override;
   void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y) override;
   void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx) override;
+  void top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids) override;
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override;
   void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,
                      NormGradients& out) override;
@@ -108,11 +118,19 @@ class CudaKernels final : public Kernels {
 
   // --- for the files of this folder -----------------------------------------------------------------------------------------
   void use() const;  // makes this card the calling thread's
-  cudaStream_t stream() const { return stream_; }
+  // Where this thread's kernels go: to be done, or written down.
+  cudaStream_t stream() const { return recording() ? recorder_ : stream_; }
+  bool recording() const;  // this thread's kernels, see recorded.cu
+  void repeat(cudaGraphExec_t work);
   void launching();                   // before every launch
   void launched(const char* kernel);  // after every launch: counts it, and makes CUDA's complaint an Error that names the kernel
   void time_kernels(bool on) { timing_ = on; }
+  bool is_timing() const { return timing_; }
+  void count_launches(std::int64_t launches) { counts_.launches += launches; }
+  const std::uint32_t* random_step(std::uint32_t step) const;  // where the pass has it on the card; null: there is no pass, or it has another
+  CudaPass* pass() const;                                      // that the calling thread is in; null: work is done as it comes
   CudaReport take_report();
+  std::string measure_products(Context& ctx);
 
  protected:
   const char* device_name() const override { return name_.c_str(); }
@@ -121,6 +139,8 @@ class CudaKernels final : public Kernels {
   int device_;
   std::string name_;  // "cuda:0"
   cudaStream_t stream_ = nullptr;
+  cudaStream_t recorder_ = nullptr;  // nothing ever runs on it
+  std::mutex recorder_mutex_;
   CudaCounts counts_;
   bool timing_ = false;
   std::vector<CudaTime> times_;
@@ -128,6 +148,7 @@ class CudaKernels final : public Kernels {
   std::unique_ptr<Staging> staging_;
   std::shared_ptr<PinnedPlaces> places_;
   std::unique_ptr<CublasLt> products_;
+  std::unique_ptr<CudaPasses> passes_;
 };
 
 inline CudaKernels& cuda(Context& ctx) { return static_cast<CudaKernels&>(ctx.backend()); }

@@ -1,8 +1,9 @@
 #pragma once
-// How kernels are started: launch(ctx, "name", kernel, grid, block, shared bytes, arguments…). There is no other way, so that every
-// launch is counted, checked and named.
+// How kernels are started: launch(ctx, "name", kernel, grid, block, shared bytes, arguments…). Libraries that start kernels by
+// themselves: launch_with. There is no other way, so that every launch is counted, checked and named, and may be part of a pass.
 
 #include "backend/cuda/kernels.h"
+#include "backend/cuda/pass.h"
 
 namespace transformer {
 
@@ -17,8 +18,25 @@ void launch(Context& ctx, const char* name, void (*kernel)(Parameters...), dim3 
   device.use();
   if (shared > 48 * 1024)  // more than that must be asked for
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)), name);
+  if (CudaPass* pass = device.pass())
+    return pass->add_kernel<Parameters...>(name, kernel, grid, block, shared, static_cast<Parameters>(arguments)...);
   device.launching();
   kernel<<<grid, block, shared, device.stream()>>>(static_cast<Parameters>(arguments)...);
+  device.launched(name);
+}
+
+// Work of a library, which starts kernels of its own on a stream. `told_by`: values that tell it from other work of the same name.
+template <class Run, class... Values>
+void launch_with(Context& ctx, const char* name, Run run, const Values&... told_by) {
+  CudaKernels& device = cuda(ctx);
+  device.use();
+  if (CudaPass* pass = device.pass()) {
+    pass->note(name);
+    (pass->note(told_by), ...);
+    return pass->add(name, std::move(run));
+  }
+  device.launching();
+  run(device.stream());
   device.launched(name);
 }
 

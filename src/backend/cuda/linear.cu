@@ -1,6 +1,7 @@
 // Linear layers: plain products, with bias, activation, dropout and the bias's gradient in the passes beside them.
 #include "backend/cuda/activations.cuh"
 #include "backend/cuda/column_sums.cuh"
+#include "backend/cuda/few_rows.cuh"
 #include "backend/cuda/over_rows.cuh"
 #include "backend/cuda/random.cuh"
 
@@ -86,6 +87,7 @@ void CudaKernels::linear(Context& ctx, const Tensor& x, const Tensor& weight, co
   const bool apart = kept.defined() && !kept.same_memory(y);
   if (args.activation == Activation::none && args.dropout.p == 0.0F)
     return matmul(ctx, x, weight, y, {.transpose_b = true, .bias = args.bias});
+  if (!apart && args.dropout.p == 0.0F && x.rank() == 2 && few_rows(ctx, x, weight, args.bias, args.activation, y)) return;
   Tensor& z = apart ? kept : y;
   matmul(ctx, x, weight, z, {.transpose_b = true});
   if (y.numel() == 0) return;
@@ -96,7 +98,7 @@ void CudaKernels::linear(Context& ctx, const Tensor& x, const Tensor& weight, co
       if (args.dropout.p > 0.0F && wide && y.cols() % 64 == 0) {
         const std::int64_t threads = y.numel() / 8;
         return launch(ctx, "linear", activate_and_drop<T, B, F>, dim3(static_cast<unsigned>(blocks_of(threads, 256))), dim3(256), 0,
-                      rows_of<T>(z), bias, mutable_rows_of<T>(y), y.rows(), y.cols(), Dropout(args.dropout));
+                      rows_of<T>(z), bias, mutable_rows_of<T>(y), y.rows(), y.cols(), Dropout(ctx, args.dropout));
       }
       over_rows(ctx, "linear", {y.rows(), y.cols(), wide}, Activated<T, B, F>{rows_of<T>(z), bias, mutable_rows_of<T>(y)});
       if (args.dropout.p > 0.0F) dropout(ctx, y, args.dropout, y);

@@ -1,7 +1,9 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <vector>
 
+#include "backend/cuda/algorithms.h"
 #include "backend/cuda/cublaslt.h"
 #include "backend/cuda/few_rows.cuh"
 
@@ -9,6 +11,21 @@ namespace transformer {
 namespace {
 
 constexpr std::size_t workspace_bytes = std::size_t{32} << 20;
+constexpr int most_algorithms = 8;
+
+char layout_of(const Product& p) { return p.transpose_a ? (p.transpose_b ? 'x' : 'w') : p.transpose_b ? 't' : 'n'; }
+bool may_be_measured(const Product& p) { return p.batch == 1 && p.in == DType::bfloat16 && p.alignment == 256 && layout_of(p) != 'x'; }
+
+// The number of the algorithm that was measured to be the fastest; 0: the first.
+int measured_algorithm(const Product& p) {
+  if (!may_be_measured(p)) return 0;
+  const auto same = [&](const MeasuredProduct& t) {
+    return t.m == p.m && t.n == p.n && t.k == p.k && t.layout == layout_of(p) && t.accumulate == p.accumulate && t.bias == p.bias &&
+        t.narrow == (p.out == DType::bfloat16);
+  };
+  const auto found = std::find_if(measured_products.begin(), measured_products.end(), same);
+  return found == measured_products.end() ? 0 : found->algorithm;
+}
 
 void check_product(cublasStatus_t status, const Product& p) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -24,23 +41,11 @@ cudaDataType_t type_of(DType t) {
   }
 }
 
-void few_rows(Context& ctx, const Tensor& a, const Tensor& w, const Tensor& bias, Tensor& c) {
-  const std::int64_t m = a.rows(), n = w.rows(), k = a.cols();
-  constexpr unsigned warps = 4;
-  const dim3 grid(static_cast<unsigned>(blocks_of(n, warps))), block(32, warps);
-  visit_device_float("matmul", c.dtype(), [&]<class T>() {
-    const auto with = [&]<class B>() {
-      const auto run = [&](auto most) {
-        launch(ctx, "few_rows", multiply_few_rows<decltype(most)::value, T, B>, grid, block, 0, rows_of<T>(a), rows_of<T>(w),
-               values_of<B>(bias), mutable_rows_of<T>(c), static_cast<int>(m), n, k);
-      };
-      if (m == 1) run(std::integral_constant<int, 1>{});
-      else if (m <= 4) run(std::integral_constant<int, 4>{});
-      else run(std::integral_constant<int, 8>{});
-    };
-    if (!bias.defined() || bias.dtype() == DType::float32) with.template operator()<float>();
-    else with.template operator()<T>();
-  });
+__global__ void make_noise(__nv_bfloat16* to, std::int64_t n) {
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += std::int64_t{gridDim.x} * blockDim.x) {
+    const auto bits = static_cast<unsigned>(i) * 2654435761U;
+    to[i] = __float2bfloat16_rn(static_cast<float>((bits ^ bits >> 15) % 2048) / 1024.0F - 1.0F);
+  }
 }
 
 }  // namespace
@@ -59,6 +64,7 @@ struct CublasLt::Functions {
   decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set;
   decltype(&cublasLtMatmulAlgoGetHeuristic) heuristic;
   decltype(&cublasLtMatmul) matmul;
+  decltype(&cublasLtGetVersion) version;
 
   Functions() {
     constexpr int major = CUBLAS_VER_MAJOR;
@@ -81,6 +87,7 @@ struct CublasLt::Functions {
     get(preference_create, "cublasLtMatmulPreferenceCreate"), get(preference_destroy, "cublasLtMatmulPreferenceDestroy");
     get(preference_set, "cublasLtMatmulPreferenceSetAttribute");
     get(heuristic, "cublasLtMatmulAlgoGetHeuristic"), get(matmul, "cublasLtMatmul");
+    get(version, "cublasLtGetVersion");
   }
 };
 
@@ -91,7 +98,7 @@ struct CublasLt::Plan {
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
 
-  Plan(const Functions& functions, cublasLtHandle_t handle, const Product& p) : f(functions) {
+  Plan(const Functions& functions, cublasLtHandle_t handle, const Product& p, int choice) : f(functions) {
     const cudaDataType_t in = type_of(p.in), out = type_of(p.out);
     check_product(f.desc_create(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), p);
     const cublasOperation_t turned = CUBLAS_OP_T;
@@ -102,6 +109,13 @@ struct CublasLt::Plan {
     a = layout(p, in, p.transpose_a ? p.m : p.k, p.transpose_a ? p.k : p.m, p.a_row, p.a_batch);
     b = layout(p, in, p.transpose_b ? p.k : p.n, p.transpose_b ? p.n : p.k, p.b_row, p.b_batch);
     c = layout(p, out, p.n, p.m, p.c_row, p.c_batch);
+    Algorithms all;
+    const int count = algorithms(handle, p, choice + 1, all);
+    algorithm = all[std::min(choice, count - 1)].algo;
+  }
+  // As cuBLASLt names them, the one that it takes for the fastest first; how many there are.
+  using Algorithms = cublasLtMatmulHeuristicResult_t[most_algorithms];
+  int algorithms(cublasLtHandle_t handle, const Product& p, int most, Algorithms& all) const {
     cublasLtMatmulPreference_t preference = nullptr;
     check_product(f.preference_create(&preference), p);
     const std::size_t workspace = workspace_bytes;
@@ -110,13 +124,12 @@ struct CublasLt::Plan {
     for (const auto attribute : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
                                  CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
       f.preference_set(preference, attribute, &alignment, sizeof alignment);
-    cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    const cublasStatus_t status = f.heuristic(handle, desc, b, a, c, c, preference, 1, &found, &count);
+    const cublasStatus_t status = f.heuristic(handle, desc, b, a, c, c, preference, most, all, &count);
     f.preference_destroy(preference);
     check_product(status, p);
     if (count == 0) check_product(CUBLAS_STATUS_NOT_SUPPORTED, p);
-    algorithm = found.algo;
+    return count;
   }
   ~Plan() {
     for (cublasLtMatrixLayout_t l : {a, b, c})
@@ -144,6 +157,11 @@ CublasLt::CublasLt() : functions_(std::make_unique<Functions>()) {
   if (const cublasStatus_t status = functions_->create(&handle_); status != CUBLAS_STATUS_SUCCESS)
     fail("Device", "cuBLASLt cannot start (status {})", static_cast<int>(status));
   check_cuda(cudaMalloc(&workspace_, workspace_bytes), "the workspace of products");
+  int device = 0;
+  cudaDeviceProp card{};
+  check_cuda(cudaGetDevice(&device), "Device");
+  check_cuda(cudaGetDeviceProperties(&card, device), "Device");
+  measured_here_ = functions_->version() == measured_version && card.name == measured_card;
 }
 
 CublasLt::~CublasLt() {
@@ -166,7 +184,7 @@ std::shared_ptr<CublasLt::Plan> CublasLt::plan_of(const Product& product) {
   const std::lock_guard lock(mutex_);
   std::shared_ptr<Plan>& plan = plans_[product];
   if (!plan) {
-    plan = std::make_shared<Plan>(*functions_, handle_, product);
+    plan = std::make_shared<Plan>(*functions_, handle_, product, measured_here_ ? measured_algorithm(product) : 0);
     if (plans_.size() > 65536) {  // ragged batches bring new sizes all the time
       const std::shared_ptr<Plan> kept = plan;
       plans_.clear();
@@ -181,19 +199,74 @@ void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const vo
   const auto address = reinterpret_cast<std::uintptr_t>(a) | reinterpret_cast<std::uintptr_t>(b) | reinterpret_cast<std::uintptr_t>(c) |
       256U;
   p.alignment = static_cast<int>(address & (~address + 1));
-  const std::shared_ptr<Plan> plan = plan_of(p);
   const float beta = p.accumulate ? 1.0F : 0.0F;
-  CudaKernels& device = cuda(ctx);
-  device.use();
-  // A product may be several kernels that hand parts over through the workspace: another thread's must not come between.
-  const std::lock_guard lock(mutex_);
-  if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), p);
-  device.launching();
-  check_product(functions_->matmul(handle_, plan->desc, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c, &plan->algorithm,
-                                   workspace_, workspace_bytes, device.stream()),
-                p);
-  device.launched("matmul");
+  launch_with(
+      ctx, "matmul",
+      [=, this, plan = plan_of(p)](cudaStream_t stream) {
+        // A product may be several kernels that hand parts over through the workspace: another thread's must not come between.
+        const std::lock_guard lock(mutex_);
+        if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), p);
+        check_product(functions_->matmul(handle_, plan->desc, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c,
+                                         &plan->algorithm, workspace_, workspace_bytes, stream),
+                      p);
+      },
+      p, alpha, a, b, c, bias);
 }
+
+std::string CublasLt::measure(Context& ctx) {
+  std::vector<const Product*> products;
+  for (const auto& entry : plans_)
+    if (may_be_measured(entry.first)) products.push_back(&entry.first);
+  std::sort(products.begin(), products.end(),
+            [](const Product* a, const Product* b) { return a->m != b->m ? a->m < b->m : a->n != b->n ? a->n < b->n : a->k < b->k; });
+  const auto noise = [&](std::int64_t elements) {  // products of zeros are faster
+    Tensor t = Tensor::empty(ctx, {elements}, DType::bfloat16);
+    launch(ctx, "noise", make_noise, dim3(1024), dim3(256), 0, mutable_values_of<__nv_bfloat16>(t), elements);
+    return t;
+  };
+  cudaEvent_t begin = nullptr, end = nullptr;
+  check_cuda(cudaEventCreate(&begin), "event"), check_cuda(cudaEventCreate(&end), "event");
+  std::string lines = fmt::format("// {} products, version {}\n", products.size(), functions_->version());
+  for (const Product* product : products) {
+    const Product& p = *product;
+    const std::shared_ptr<Plan> plan = plan_of(p);
+    const Tensor a = noise((p.transpose_a ? p.k : p.m) * p.a_row), b = noise((p.transpose_b ? p.n : p.k) * p.b_row), bias = noise(p.n);
+    Tensor c = noise(p.m * p.c_row * (p.out == DType::float32 ? 2 : 1));
+    const void* at = bias.raw();
+    if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at, sizeof at), p);
+    const float alpha = 1.0F, beta = p.accumulate ? 1.0F : 0.0F;
+    Plan::Algorithms all;
+    const int count = plan->algorithms(handle_, p, most_algorithms, all);
+    float best[most_algorithms];
+    std::fill(best, best + most_algorithms, 1e9F);
+    for (int round = 0; round < 4; ++round)
+      for (int i = 0; i < count; ++i) {
+        constexpr int times = 8;
+        const auto run = [&] {
+          check_product(functions_->matmul(handle_, plan->desc, &alpha, b.raw(), plan->b, a.raw(), plan->a, &beta, c.mutable_raw(), plan->c,
+                                           c.mutable_raw(), plan->c, &all[i].algo, workspace_, workspace_bytes, cuda(ctx).stream()),
+                        p);
+        };
+        run();
+        check_cuda(cudaEventRecord(begin, cuda(ctx).stream()), "event");
+        for (int t = 0; t < times; ++t) run();
+        check_cuda(cudaEventRecord(end, cuda(ctx).stream()), "event");
+        check_cuda(cudaEventSynchronize(end), "event");
+        float milliseconds = 0.0F;
+        check_cuda(cudaEventElapsedTime(&milliseconds, begin, end), "event");
+        best[i] = std::min(best[i], milliseconds / times);
+      }
+    const auto fastest = std::min_element(best, best + count) - best;
+    if (best[fastest] > 0.97F * best[0]) continue;
+    lines += fmt::format("    {{{}, {}, {}, '{}', {}, {}, {}, {}}},  // {:.3f} ms, the first {:.3f}\n", p.m, p.n, p.k, layout_of(p), p.accumulate,
+                         p.bias, p.out == DType::bfloat16, fastest, best[fastest], best[0]);
+  }
+  cudaEventDestroy(begin), cudaEventDestroy(end);
+  return lines;
+}
+
+std::string CudaKernels::measure_products(Context& ctx) { return products_->measure(ctx); }
+std::string measured_cuda_products(Context& ctx) { return cuda(ctx).measure_products(ctx); }
 
 void CudaKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) {
   // A batch whose b is shared and whose a and c are plain is one tall product.
@@ -219,12 +292,15 @@ void CudaKernels::matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor&
     return;
   }
   check_place(a), check_place(b), check_place(c);
-  const bool few = !batched && !p.transpose_a && p.transpose_b && !p.accumulate && args.alpha == 1.0F && p.in == p.out &&
-      p.m <= most_few_rows && p.k % 8 == 0 && is_wide(a) && is_wide(b);
-  if (few) {
-    few_rows(ctx, a.view({p.m, p.k}), b, args.bias, c);
-    if (args.activation != Activation::none) unary(ctx, unary_of(args.activation), c, c);
+  if (!batched && !p.transpose_a && p.transpose_b && !p.accumulate && args.alpha == 1.0F && p.in == p.out &&
+      few_rows(ctx, a.view({p.m, p.k}), b, args.bias, args.activation, c))
     return;
+  // Rows of an odd vocabulary lie anyhow in memory, which makes the product several times slower: it gets rows of its own.
+  constexpr std::int64_t wide = 4096, grain = 64;
+  if (!batched && !p.accumulate && p.n >= wide && p.c_row * size_of(c.dtype()) % 16 != 0) {
+    Tensor room = Tensor::empty(ctx, {p.m, blocks_of(p.n, grain) * grain}, c.dtype()).column_block(0, p.n);
+    matmul(ctx, a, b, room, args);
+    return copy(ctx, room, c);
   }
   // The bias in the type that cuBLASLt wants: it is a row long.
   Tensor bias = args.bias;

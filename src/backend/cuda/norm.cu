@@ -2,6 +2,7 @@
 //   y = (x - mean)·rstd·weight + bias,   rstd = 1/√(mean((x - mean)²) + eps)
 // A team of threads holds a row in registers, eight elements a thread and turn.
 #include "backend/cuda/column_sums.cuh"
+#include "backend/cuda/early.cuh"
 #include "backend/cuda/random.cuh"
 
 namespace transformer {
@@ -63,6 +64,7 @@ struct NormRows {
 
 template <class T, int team, int turns, bool pairs>
 __global__ void norm_forward(const NormRows<T> a) {
+  wait_for_last();
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= a.rows) return;  // whole warps; a larger team is a block of its own
   const int thread = static_cast<int>(threadIdx.x);
@@ -139,7 +141,7 @@ __global__ void norm_forward_any(const NormRows<T> a) {
     for (int i = static_cast<int>(threadIdx.x); i < a.cols; i += static_cast<int>(blockDim.x)) {
       const float keep = a.dropout.threshold == 0
           ? 1.0F
-          : a.dropout.factor(random_bits(a.dropout.stream, static_cast<std::uint64_t>(row * a.cols + i)));
+          : a.dropout.factor(random_bits(a.dropout.address(), static_cast<std::uint64_t>(row * a.cols + i)));
       out[i] = from_float<T>(to_float(in[i]) + to_float(*a.sub.at(row, i)) * keep);
     }
     in = out;  // each thread reads what it wrote
@@ -325,7 +327,7 @@ void backward_of_norm(Kernels& k, Context& ctx, const Tensor& x, const Kernels::
                              rows_of<T>(dy),
                              mutable_rows_of<T>(out.dx),
                              mutable_rows_of<T>(dsub),
-                             dsub.defined() ? Dropout(args.dropout) : Dropout(),
+                             dsub.defined() ? Dropout(ctx, args.dropout) : Dropout(),
                              values_of<float>(args.weight),
                              values_of<float>(mean),
                              values_of<float>(rstd),
@@ -387,14 +389,14 @@ void CudaKernels::norm(Context& ctx, const Tensor& x, const NormArgs& given, Ten
                            static_cast<int>(x.cols()),
                            args.kind == NormKind::rms_norm,
                            args.eps,
-                           drops ? Dropout(args.dropout) : Dropout()};
+                           drops ? Dropout(ctx, args.dropout) : Dropout()};
     const bool wide = all_wide({&x, &args.sub, &sum, &y, &args.weight, &args.bias}) && x.cols() % (drops ? 64 : 8) == 0;
     const auto with = [&](auto team, auto turns) {
       constexpr int threads = decltype(team)::value, n = decltype(turns)::value;
       constexpr unsigned teams = threads >= 128 ? 1 : 128 / threads;
       const dim3 grid(static_cast<unsigned>(blocks_of(rows.rows, teams))), block(threads, teams);
       if (drops) launch(ctx, "norm", norm_forward<T, threads, n, true>, grid, block, 0, rows);
-      else launch(ctx, "norm", norm_forward<T, threads, n, false>, grid, block, 0, rows);
+      else launch_early(ctx, "norm", norm_forward<T, threads, n, false>, grid, block, 0, rows);
     };
     if (!wide || !with_team(x.cols(), with))
       launch(ctx, "norm", norm_forward_any<T>, dim3(static_cast<unsigned>(rows.rows)), dim3(256), 0, rows);

@@ -29,7 +29,7 @@ struct DropEach {
   template <int N>
   __device__ void apply(std::int64_t row, std::int64_t column) const {
     for (int i = 0; i < N; ++i) {
-      const float factor = dropout.factor(random_bits(dropout.stream, static_cast<std::uint64_t>(begin + row * cols + column + i)));
+      const float factor = dropout.factor(random_bits(dropout.address(), static_cast<std::uint64_t>(begin + row * cols + column + i)));
       *y.at(row, column + i) = from_float<T>(to_float(*x.at(row, column + i)) * factor);
     }
   }
@@ -58,7 +58,7 @@ void CudaKernels::dropout(Context& ctx, const Tensor& x, const DropoutArgs& args
   if (args.p == 0.0F) return copy(ctx, x, y);
   visit_device_float("dropout", x.dtype(), [&]<class T>() {
     const Extent extent = extent_of(x, y);
-    const Dropout dropout(args);
+    const Dropout dropout(ctx, args);
     const Rows<const T> from = rows_of<T>(x);
     const Rows<T> to = mutable_rows_of<T>(y);
     std::int64_t done = 0;

@@ -1,7 +1,7 @@
 #pragma once
 // The numbers of RandomStream (transformer/core/random.h) on the device: the same bits as the host's.
 
-#include "backend/kernels.h"
+#include "backend/cuda/kernels.h"
 
 namespace transformer {
 
@@ -34,11 +34,16 @@ __device__ inline unsigned random_bits(const RandomStream& stream, std::uint64_t
 // What the kept and the dropped are multiplied by.
 struct Dropout {
   RandomStream stream;
+  const std::uint32_t* step = nullptr;  // where the stream's step is found; null: in the stream
   unsigned threshold = 0;  // dropped: bits below it
   float keep = 1.0F;       // 1/(1-p)
   Dropout() = default;
-  explicit Dropout(const DropoutArgs& args)
-      : stream(args.stream), threshold(static_cast<unsigned>(static_cast<double>(args.p) * 0x1p32)), keep(1.0F / (1.0F - args.p)) {}
+  Dropout(Context& ctx, const DropoutArgs& args)
+      : stream(args.stream), step(cuda(ctx).random_step(args.stream.step)),
+        threshold(static_cast<unsigned>(static_cast<double>(args.p) * 0x1p32)), keep(1.0F / (1.0F - args.p)) {
+    if (step != nullptr) stream.step = 0;  // the same in every pass
+  }
+  __device__ RandomStream address() const { return {stream.seed, step != nullptr ? __ldg(step) : stream.step, stream.op}; }
   __device__ float factor(unsigned bits) const { return bits < threshold ? 0.0F : keep; }
 };
 
@@ -46,7 +51,8 @@ struct Dropout {
 // blocks of Philox. Calls f(offset of the pair, factor, factor).
 template <class F>
 __device__ inline void dropout_pairs(const Dropout& dropout, std::uint64_t group, unsigned thread, F&& f) {
-  const uint4 a = philox_words(dropout.stream, group, 2 * thread), b = philox_words(dropout.stream, group, 2 * thread + 1);
+  const RandomStream stream = dropout.address();
+  const uint4 a = philox_words(stream, group, 2 * thread), b = philox_words(stream, group, 2 * thread + 1);
   f(2 * thread, dropout.factor(a.x), dropout.factor(b.x));
   f(2 * thread + 16, dropout.factor(a.y), dropout.factor(b.y));
   f(2 * thread + 32, dropout.factor(a.z), dropout.factor(b.z));

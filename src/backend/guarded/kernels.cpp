@@ -106,6 +106,16 @@ class LaterArrival final : public Arrival {
   std::int64_t begun_ = launches;
 };
 
+// Asks for the work again: what it reads that was not put into the device's memory shows.
+class Asked final : public Recorded {
+ public:
+  explicit Asked(std::function<void()> work) : work_(std::move(work)) {}
+  void run() override { work_(); }
+
+ private:
+  std::function<void()> work_;
+};
+
 class GuardedKernels final : public ForwardingKernels {
  public:
   GuardedKernels() : ForwardingKernels(make_cpu_kernels()) {}
@@ -130,6 +140,9 @@ class GuardedKernels final : public ForwardingKernels {
   void synchronize() override { ++waits; }
   std::string description() const override { return "the CPU behind memory that the host cannot touch, for tests"; }
   int steps_ahead() const override { return 3; }
+  bool has_passes() const override { return true; }  // for their memory's sake
+  bool records() const override { return true; }
+  std::unique_ptr<Recorded> record(const std::function<void()>& work) override { return std::make_unique<Asked>(work); }
 
   // Coarse kernels are one launch here, however the CPU composes them.
   // More columns than classes, as GPUs want them.

@@ -12,5 +12,6 @@ int cuda_devices() { return 0; }
 
 void time_cuda_kernels(Context&, bool) {}
 CudaReport take_cuda_report(Context&) { return {}; }
+std::string measured_cuda_products(Context&) { return {}; }
 
 }  // namespace transformer

@@ -33,6 +33,10 @@ class ProfiledKernels final : public ForwardingKernels {
   std::string description() const override { return inner().description(); }
   void synchronize() override { inner().synchronize(); }
   int steps_ahead() const override { return inner().steps_ahead(); }
+  void release_freed() override { inner().release_freed(); }
+  bool has_passes() const override { return inner().has_passes(); }
+  void begin_pass(std::uint32_t random_step) override { inner().begin_pass(random_step); }
+  void end_pass(bool wanted) override { inner().end_pass(wanted); }
 
   void matmul(Context& ctx, const Tensor& a, const Tensor& b, Tensor& c, const MatmulArgs& args) override {
     const std::int64_t n = c.dim(-1), m = n == 0 ? 0 : c.numel() / n, k = args.transpose_a ? a.dim(-2) : a.dim(-1);

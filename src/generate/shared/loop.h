@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "generate/shared/top_k.h"
+#include "core/shared/top_k.h"
 #include "transformer/generate/decoder.h"
 #include "transformer/generate/finish.h"
 #include "transformer/generate/logits.h"

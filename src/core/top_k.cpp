@@ -1,4 +1,4 @@
-#include "generate/shared/top_k.h"
+#include "core/shared/top_k.h"
 
 #include <algorithm>
 #include <limits>
