@@ -62,7 +62,7 @@ class Context {
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Allocator> allocator_;
   std::shared_ptr<Communicator> communicator_;
-  std::shared_ptr<Allocator> outside_;           // while a pass is under way: the allocator of everything else
+  std::shared_ptr<Allocator> outside_;             // while a pass is under way: the allocator of everything else
   std::shared_ptr<PassAllocator> pass_allocator_;  // made by the second pass
   std::int64_t passes_ = 0;
   Random random_;
