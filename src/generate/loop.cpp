@@ -378,8 +378,8 @@ class GenerationLoop::Impl {
   std::unique_ptr<Recorded> recorded_;
   Step recorded_step_;
   std::int64_t steady_ = 0, steady_rows_ = 0;  // steps in a row with one token for each of as many rows
-  std::vector<Scored> best_;                   // of each row equally many, where the logits are not at hand
-  bool logarithms_ = false;                    // which these are
+  std::vector<Scored> best_;                  // of each row equally many, where the logits are not at hand
+  bool logarithms_ = false;                   // which these are
   std::vector<std::vector<Scored>> chosen_;
   std::vector<std::exception_ptr> failures_;
 };

@@ -163,8 +163,7 @@ cudaGraphExec_t CudaPasses::make_graph(const CudaPass& pass) {
 
 void CudaPasses::forget_oldest() {
   while (graphs_.size() >= most_graphs) {
-    const auto oldest = std::min_element(graphs_.begin(), graphs_.end(),
-                                         [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    const auto oldest = std::min_element(graphs_.begin(), graphs_.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
     if (oldest->second.exec != nullptr) check_cuda(cudaGraphExecDestroy(oldest->second.exec), "graph");
     graphs_.erase(oldest);
   }
