@@ -34,8 +34,9 @@ double matmul_rate(DType dtype, int threads) {
   return best;
 }
 
-BaseStep::BaseStep(DType precision, int threads)
-    : ctx_({.threads = threads, .seed = 1, .precision = precision}), model_(TransformerConfig{.src_vocab_size = vocabulary}) {
+BaseStep::BaseStep(DType precision, int threads, std::shared_ptr<Communicator> processes)
+    : ctx_({.threads = threads, .seed = 1, .precision = precision, .communicator = std::move(processes)}),
+      model_(TransformerConfig{.src_vocab_size = vocabulary}) {
   initialize(ctx_, model_);
   const Sequences sentences = Sequences::uniform(pairs, length);
   batch_ = {.source_ids = random_ids(ctx_, pairs * length),
@@ -51,7 +52,7 @@ float BaseStep::run() {
   ctx_.random().begin_step(++step_);
   const Tensor loss = model_.loss(ctx_, batch_);
   const float value = loss.item();
-  backward(ctx_, loss);
+  backward(ctx_, loss, {}, optimizer_->exchanging(ctx_));
   optimizer_->step(ctx_, 1e-4F, 1.0F);
   optimizer_->zero_gradients();
   return value;

@@ -16,7 +16,7 @@ double matmul_rate(DType dtype, int threads);
 
 class BaseStep {
  public:
-  BaseStep(DType precision, int threads);
+  BaseStep(DType precision, int threads, std::shared_ptr<Communicator> processes = nullptr);
   float run();  // one step; the loss
 
   double flops() const;  // 6 per weight and token that passes through it; embedding look-ups excluded
@@ -28,6 +28,7 @@ class BaseStep {
   };                // bytes
   Memory memory();  // runs a step
   Context& context() { return ctx_; }
+  std::int64_t parameters() { return count_parameters(model_); }
 
  private:
   Context ctx_;

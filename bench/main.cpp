@@ -5,6 +5,7 @@
 // ./run bench profile WORK [...]: time by kernel of a step.
 // ./run bench scaling [...]: training, reading and writing with 1, 2, 4 … threads, beside PyTorch.
 // ./run bench launches: kernels, copies and waits of a training step.
+// ./run bench overlap: how much of the exchange between processes is hidden behind backward.
 // ./run bench cuda [generate] [--profile] [--tune] [--large]: training steps and generation on a GPU, or generation alone; LLaMA 1.1B too.
 // ./run bench decode [...]: a language model of GPT-2's size: opening it, reading a prompt, writing.
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "decode.h"
 #include "launches.h"
 #include "measure.h"
+#include "overlap.h"
 #include "peers.h"
 #include "task_step.h"
 #include "transformer/core/parallel.h"
@@ -127,10 +129,11 @@ void parse(int argc, char** argv, int from, const Arguments& known) {
     if (found == known.end() || i + 1 == argc) {
       std::string names;
       for (const auto& [name, variable] : known) names.append(names.empty() ? "" : ", ").append(name);
-      fail("bench",
-           "unknown argument '{}', or one without its value: expected 'translate', 'decode', 'launches', 'profile', 'scaling' or "
-           "'task' in front, or {}",
-           argv[i], names);
+      fail(
+          "bench",
+          "unknown argument '{}', or one without its value: expected 'translate', 'decode', 'launches', 'overlap', 'profile', 'scaling' or "
+          "'task' in front, or {}",
+          argv[i], names);
     }
     const std::string text = argv[i + 1];
     const auto set = [&]<class T>(T* variable) {
@@ -174,6 +177,12 @@ int main(int argc, char** argv) try {
   if (argc > 1 && std::strcmp(argv[1], "launches") == 0) {
     parse(argc, argv, 2, {});
     launches_bench();
+    return 0;
+  }
+  if (argc > 1 && std::strcmp(argv[1], "overlap") == 0) {
+    int threads = hardware_threads(), rounds = 5;
+    parse(argc, argv, 2, {{"--threads", &threads}, {"--rounds", &rounds}});
+    overlap_bench(threads, rounds);
     return 0;
   }
   if (argc > 1 && std::strcmp(argv[1], "decode") == 0) {

@@ -28,10 +28,10 @@ struct Room {
   int level;
 };
 constexpr std::array rooms = {
-    Room{"core", 0},     Room{"backend", 1},    Room{"autograd", 2}, Room{"ops", 3},      Room{"nn", 4},
-    Room{"io", 5},       Room{"tokenizers", 6}, Room{"chat", 6},     Room{"vision", 6},   Room{"series", 6},
-    Room{"text", 7},     Room{"models", 8},     Room{"generate", 9}, Room{"predict", 10}, Room{"train", 11},
-    Room{"explain", 12}, Room{"toys", 13},      Room{"serve", 14},   Room{"cli", 15},
+    Room{"core", 0},   Room{"processes", 1}, Room{"backend", 1},    Room{"autograd", 2}, Room{"ops", 3},
+    Room{"nn", 4},     Room{"io", 5},        Room{"tokenizers", 6}, Room{"chat", 6},     Room{"vision", 6},
+    Room{"series", 6}, Room{"text", 7},      Room{"models", 8},     Room{"generate", 9}, Room{"predict", 10},
+    Room{"train", 11}, Room{"explain", 12},  Room{"toys", 13},      Room{"serve", 14},   Room{"cli", 15},
 };
 constexpr int roof = 16;  // headers of no room, such as transformer/transformer.h: they may include all, none may include them
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <mutex>
 #include <queue>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "backend/kernels.h"
@@ -42,6 +44,23 @@ Tensor attach(Context& ctx, Tensor y, std::vector<std::shared_ptr<Node>> inputs,
   node->backward = std::move(backward);
   y.set_node(std::move(node));
   return y;
+}
+
+// How often each leaf behind y is an input.
+std::unordered_map<Node*, int> uses_of_leaves(Node& y) {
+  std::unordered_map<Node*, int> uses;
+  std::unordered_set<Node*> seen{&y};
+  std::vector<Node*> open{&y};
+  while (!open.empty()) {
+    const Node* node = open.back();
+    open.pop_back();
+    for (const auto& input : node->inputs) {
+      if (!input) continue;
+      if (!input->backward) ++uses[input.get()];
+      else if (seen.insert(input.get()).second) open.push_back(input.get());
+    }
+  }
+  return uses;
 }
 
 }  // namespace
@@ -140,7 +159,7 @@ bool distinct(const Slots& slots) {
   return true;
 }
 
-void backward(Context& ctx, const Tensor& y, const Tensor& dy) {
+void backward(Context& ctx, const Tensor& y, const Tensor& dy, const std::function<void(Node& leaf)>& finished) {
   if (!has_gradient(y)) fail("backward", "the tensor {} was not made from anything that has a gradient", y.shape());
   if (y.node()->order != 0 && !y.node()->backward)
     fail("backward", "the tape behind this tensor was already run and freed; run forward again");
@@ -153,6 +172,7 @@ void backward(Context& ctx, const Tensor& y, const Tensor& dy) {
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, decltype(later)> queue(later);
   queue.push(y.node());
   Node* last = nullptr;
+  std::unordered_map<Node*, int> uses = finished ? uses_of_leaves(*y.node()) : std::unordered_map<Node*, int>();
   while (!queue.empty()) {
     const std::shared_ptr<Node> node = queue.top();
     queue.pop();
@@ -169,8 +189,10 @@ void backward(Context& ctx, const Tensor& y, const Tensor& dy) {
     }
     const Backward run = std::exchange(node->backward, nullptr);
     if (grad.defined()) run(ctx, grad, slots);
-    for (auto& input : node->inputs)
+    for (auto& input : node->inputs) {
       if (input && input->backward) queue.push(input);
+      if (const auto leaf = uses.find(input.get()); leaf != uses.end() && --leaf->second == 0) finished(*input);
+    }
     node->inputs.clear();
   }
 }

@@ -143,6 +143,8 @@ class ForwardingKernels : public Kernels {
   void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state) override {
     call("gradient_norm", &Kernels::gradient_norm, ctx, gradients, state);
   }
+  void share_step(Context& ctx, Tensor& state) override { call("share_step", &Kernels::share_step, ctx, state); }
+  void whole_step(Context& ctx, Tensor& state) override { call("whole_step", &Kernels::whole_step, ctx, state); }
   void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) override {
     call("adam", &Kernels::adam, ctx, slots, args, state);
   }

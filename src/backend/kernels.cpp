@@ -146,6 +146,8 @@ void Kernels::patchify(Context&, const Tensor&, const PatchArgs&, Tensor&) { uns
 void Kernels::patchify_backward(Context&, const Tensor&, const PatchArgs&, Tensor&) { unsupported("patchify_backward"); }
 void Kernels::add_loss(Context&, const Tensor&, double, Tensor&) { unsupported("add_loss"); }
 void Kernels::gradient_norm(Context&, std::span<const Tensor>, Tensor&) { unsupported("gradient_norm"); }
+void Kernels::share_step(Context&, Tensor&) { unsupported("share_step"); }
+void Kernels::whole_step(Context&, Tensor&) { unsupported("whole_step"); }
 void Kernels::adam(Context&, std::span<AdamSlot>, const AdamArgs&, Tensor&) { unsupported("adam"); }
 void Kernels::blend(Context&, std::span<Tensor>, float, std::span<const Tensor>, const Tensor&) { unsupported("blend"); }
 void Kernels::undo_if_skipped(Context&, std::span<const Tensor>, std::span<Tensor>, const Tensor&) { unsupported("undo_if_skipped"); }

@@ -229,6 +229,9 @@ class Kernels : public Backend {
   virtual void begin_step(Context& ctx, const StepState& begun, Tensor& state);
   virtual void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state);       // loss: float32 [1]
   virtual void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state);  // float32 tensors
+  // Of several processes: the state's norm becomes its square, so that loss and it may be summed; and back, of the sums.
+  virtual void share_step(Context& ctx, Tensor& state);
+  virtual void whole_step(Context& ctx, Tensor& state);
   // Nothing if loss or norm is not finite; else counts the update, clips and steps by the state's learning rate.
   virtual void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state);
   // Of an update that was not skipped: mean ← keep·mean + (1-keep)·x. Of one that was: x ← before. float32, one for one.

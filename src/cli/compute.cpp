@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <thread>
 
+#include "cli/processes.h"
 #include "transformer/core/parallel.h"
+#include "transformer/processes/processes.h"
 
 namespace transformer::cli {
 
@@ -12,10 +14,18 @@ ContextOptions ComputeConfig::context(std::uint64_t seed) const {
   if (threads > most)
     fmt::print(stderr, "transformer: note: --threads is {}, but the machine has {}: more would wait for each other; {} are used\n", threads,
                most, most);
-  return {.device = device.empty() ? Device::usual() : Device::parse(device),
-          .threads = std::min(threads, most),
+  Device where = device.empty() ? Device::usual() : Device::parse(device);
+  int count = std::min(threads, most);
+  if (const auto together = processes()) {  // neighbours share the machine
+    const int fair = fair_threads(*together);
+    if (count == 0) count = fair;
+    if (where.kind == Device::Kind::cuda && device.find(':') == std::string::npos) where.index = together->place().local_rank;
+  }
+  return {.device = where,
+          .threads = count,
           .seed = seed,
-          .precision = precision == Precision::float32 ? DType::float32 : DType::bfloat16};
+          .precision = precision == Precision::float32 ? DType::float32 : DType::bfloat16,
+          .communicator = processes()};
 }
 
 }  // namespace transformer::cli

@@ -31,7 +31,8 @@ void print_memory(const ModelCost& c) {
              16e-6 * total, 18e-6 * total);
 }
 
-void inspect(EncoderDecoder& model) {
+// Each gives the number of parameters back.
+std::int64_t inspect(EncoderDecoder& model) {
   const ModelCost c = cost_of(model);
   print_parts(c);
   fmt::print("FLOPs forward: {:.2f} M per source token, {:.2f} M per target token; three times that to train\n",
@@ -39,9 +40,10 @@ void inspect(EncoderDecoder& model) {
   fmt::print("  and for each token attended to: {:.4f} M in the encoder, {:.4f} M in the decoder and as much for each source token\n",
              1e-6 * c.source_attended_flops, 1e-6 * c.attended_flops);
   print_memory(c);
+  return c.parameters;
 }
 
-void inspect(Model& model) {
+std::int64_t inspect(Model& model) {
   if (auto* both = dynamic_cast<EncoderDecoderModel*>(&model)) return inspect(both->network);
   const ModelCost c = cost_of(model);
   print_parts(c);
@@ -55,13 +57,31 @@ void inspect(Model& model) {
   }
   print_memory(c);
   if (c.cached_bytes > 0) fmt::print("  to generate: {:.1f} KB more for each token of a sequence, in float32\n", 1e-3 * c.cached_bytes);
+  return c.parameters;
 }
 
-// The device and its memory, and how many threads there would be.
+// The device and its memory, and how many threads there would be; and what training by several processes would take.
 struct InspectDevice {
   std::string device = {};
-  static void visit(auto& self, auto&& field) { field("device", self.device, "also show this device: cpu, cuda, cuda:1 or auto"); }
+  std::int64_t processes = 1;
+  static void visit(auto& self, auto&& field) {
+    field("device", self.device, "also show this device: cpu, cuda, cuda:1 or auto");
+    field("processes", self.processes, "also show what each of so many processes that train together needs and sends (see docs/scale.md)");
+  }
 };
+
+// Weights and gradients are whole in each process; the sums of its part of the gradients and Adam's state are a part.
+void show_processes(std::int64_t parameters, std::int64_t count) {
+  if (count < 1) throw CLI::ValidationError("--processes", fmt::format("is {}: expected 1 or more", count));
+  const auto total = static_cast<double>(parameters), n = static_cast<double>(count);
+  const double optimizer = 8e-6 * total / n, sums = count > 1 ? 4e-6 * total / n : 0.0, whole = 8e-6 * total;
+  fmt::print("\nto train with {} {}, each has in float32:\n", count, count == 1 ? "process" : "processes");
+  fmt::print(
+      "  {:.1f} MB of weights and gradients, {:.1f} MB of Adam's state, {:.1f} MB of summed gradients: {:.1f} MB; and the activations\n",
+      whole, optimizer, sums, whole + optimizer + sums);
+  fmt::print("  and sends {:.1f} MB for each update, half of it while backward goes on: {:.1f} MB of gradients, {:.1f} MB of weights\n",
+             8e-6 * total * (n - 1.0) / n, 4e-6 * total * (n - 1.0) / n, 4e-6 * total * (n - 1.0) / n);
+}
 
 void show_device(const std::string& name) {
   Context ctx(ComputeConfig{.device = name}.context());
@@ -69,7 +89,7 @@ void show_device(const std::string& name) {
   fmt::print("threads: {}\n", ctx.threads());
 }
 
-void inspect(const TransformerConfig& config, const std::optional<nlohmann::json>& folder) {
+std::int64_t inspect(const TransformerConfig& config, const std::optional<nlohmann::json>& folder) {
   if (!folder) {
     Transformer model(config);
     return inspect(model);
@@ -77,7 +97,7 @@ void inspect(const TransformerConfig& config, const std::optional<nlohmann::json
   if (to_json(config) != to_json(TransformerConfig{}))
     throw CLI::ValidationError("flags change the settings of models of type transformer only; MODEL is of type " + model_type_of(*folder));
   const std::unique_ptr<Model> model = make_model(*folder);
-  inspect(*model);
+  return inspect(*model);
 }
 
 }  // namespace
@@ -95,7 +115,8 @@ void add_inspect(CLI::App& app) {
   auto device = std::make_shared<InspectDevice>();
   add_settings(*verb, *config, *device);
   verb->callback([config, other, device] {
-    inspect(*config, *other);
+    const std::int64_t parameters = inspect(*config, *other);
+    if (device->processes != 1) show_processes(parameters, device->processes);
     if (!device->device.empty()) show_device(device->device);
   });
 }

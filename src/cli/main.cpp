@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/flags.h"
+#include "cli/processes.h"
 #include "cli/verbs.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/io/config.h"
@@ -79,12 +80,12 @@ int run(int argc, char** argv) {
   add_translate(app);
   const auto wrong_usage = [&app](const std::string& message) {
     const CLI::App& verb = chosen(app);
-    fmt::print(stderr, "transformer: {}\nRun '{} --help' for what is possible.\n", usage_error(verb, app.remaining(true), message),
-               path_of(verb));
-    return 2;
+    return failed(fmt::format("{}\nRun '{} --help' for what is possible.", usage_error(verb, app.remaining(true), message), path_of(verb)),
+                  2);
   };
   try {
     std::vector<std::string> arguments = arguments_of(argc, argv);
+    begin_processes(arguments);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
@@ -93,8 +94,7 @@ int run(int argc, char** argv) {
     return wrong_usage(in_flags(chosen(app), (e.key().empty() ? "" : "`" + e.key() + "` ") + e.problem()));
   } catch (const Error& e) {
     if (app.remaining_size(true) > 0) return wrong_usage(e.what());  // a flag that is not known, and its value taken for something else
-    fmt::print(stderr, "transformer: {}\n", in_flags(chosen(app), e.what()));
-    return 1;
+    return failed(in_flags(chosen(app), e.what()), 1);
   }
   if (std::cout.flush().fail() || std::fflush(stdout) != 0 || std::ferror(stdout) != 0) fail("standard output", "cannot be written");
   return 0;
@@ -107,9 +107,10 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_DFL);  // as other filters: when the reader goes away, end without a word
   std::signal(SIGXFSZ, SIG_IGN);  // a file larger than the user's limit (ulimit -f) is an Error, as a full disk is
   try {
-    return transformer::cli::run(argc, argv);
+    const int code = transformer::cli::run(argc, argv);
+    transformer::cli::leave_processes();
+    return code;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "transformer: %s\n", e.what());
-    return 1;
+    return transformer::cli::failed(e.what(), 1);
   }
 }

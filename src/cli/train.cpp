@@ -37,6 +37,7 @@ TrainResult train(Context& ctx, Task& task, const TrainConfig& config, const Lor
   const TrainResult result = trainer.run();
   say_how_it_ended(config, result);
   if (!lora.merge || result.end == TrainResult::End::interrupted) return result;
+  if (!first_process()) return result;
   const std::filesystem::path merged = std::filesystem::path(config.save_dir) / "merged";
   write_merged(ctx, model_folder(config.save_dir), merged);
   fmt::print(stderr, "merged model: {}\n", merged.string());

@@ -6,14 +6,21 @@
 
 #include "cli/compute.h"
 #include "cli/flags.h"
+#include "cli/processes.h"
 #include "transformer/models/lora.h"
 #include "transformer/train/trainer.h"
 
 namespace transformer::cli {
 
+// What every task has beside its own settings.
 struct SeedConfig {
   std::int64_t seed = 1;
-  static void visit(auto& self, auto&& field) { field("seed", self.seed, "of all random choices: weights, order of the data, dropout"); }
+  std::int64_t devices = 1;
+  static void visit(auto& self, auto&& field) {
+    field("seed", self.seed, "of all random choices: weights, order of the data, dropout");
+    field("devices", self.devices,
+          "processes of this machine that train together, with a GPU each where --device is cuda; mpirun starts them");
+  }
 };
 
 // Trains until the end, or until the user stops it, and says how it ended. lora: of a task that trains a ready model further.

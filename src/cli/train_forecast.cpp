@@ -97,7 +97,7 @@ struct TrainForecast {
   void run(const CLI::App& verb) {
     const ForecastFineTuning further = start.from.empty() ? start : fine_tuning(verb);
     check_lora(start.from, start.lora);
-    check(training);
+    check(training, first_process());
     data.batch_size = batches.of(data.batch_size, training);
     if (data.csv.empty() == (made.toy == ToySeries::none))
       throw CLI::ValidationError("the series is missing or given twice: give --csv, a file, or --toy");

@@ -40,7 +40,7 @@ struct TrainImage {
   void run(const CLI::App& verb) {
     const ImageFineTuning further = start.from.empty() ? start : fine_tuning(verb);
     check_lora(start.from, start.lora);
-    check(training);
+    check(training, first_process());
     settings.images.batch_size = batches.of(settings.images.batch_size, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     auto task = start.from.empty() ? std::make_unique<ImageTask>(ctx, settings, model, latest_checkpoint(training.save_dir))

@@ -62,7 +62,7 @@ struct LabelTraining {
   void run(const CLI::App& verb) {
     const EncoderStart further = encoder_start(verb, start, model, vocabulary);
     check_lora(start.from, start.lora);
-    check(training);
+    check(training, first_process());
     make_toy();
     data.max_tokens = batches.of(data.max_tokens, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));

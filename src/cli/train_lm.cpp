@@ -54,7 +54,7 @@ struct TrainLm {
   void run(const CLI::App& verb) {
     const LanguageStart from = start.from.empty() ? start : further(verb);
     check_lora(start.from, start.lora);
-    check(training);
+    check(training, first_process());
     data.batch_size = batches.of(data.batch_size, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     LanguageTask task = this->task(ctx, from);

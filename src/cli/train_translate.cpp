@@ -52,7 +52,7 @@ struct TrainTranslate {
   void run(const CLI::App& verb) {
     const FineTuning further = start.from.empty() ? start : fine_tuning(verb);
     check_lora(start.from, start.lora);
-    check(training);
+    check(training, first_process());
     data.max_tokens = batches.of(data.max_tokens, training);
     Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
     TranslateTask task = this->task(ctx, further);

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "transformer/core/communicator.h"
 #include "transformer/core/error.h"
 
 namespace transformer {
@@ -29,6 +30,10 @@ void Backend::to_host(const std::byte* from, void* to, std::size_t bytes) {
 std::unique_ptr<Arrival> Backend::to_host_later(const std::byte* from, void* to, std::size_t bytes) {
   to_host(from, to, bytes);
   return std::make_unique<There>();
+}
+
+std::shared_ptr<Communicator> Backend::communicator(std::shared_ptr<Communicator> hosts) {
+  return host_access() ? std::move(hosts) : staged(std::move(hosts));
 }
 
 }  // namespace transformer

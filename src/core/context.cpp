@@ -31,7 +31,10 @@ class WithMemory final : public Recorded {
 
 Context::Context(const ContextOptions& options)
     : device_(options.device), threads_(checked_threads(options.threads)), backend_(make_backend(options.device)),
-      allocator_(std::make_shared<Allocator>(backend_)), random_(options.seed) {
+      allocator_(std::make_shared<Allocator>(backend_)),
+      communicator_(options.communicator ? backend_->communicator(options.communicator)
+                                         : std::make_shared<Communicator>(Communicator::Place{})),
+      random_(options.seed) {
   set_precision(options.precision);
 }
 

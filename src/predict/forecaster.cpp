@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/shared/share_out.h"
 #include "io/shared/json.h"
 #include "predict/finite.h"
 #include "transformer/autograd/autograd.h"
@@ -100,9 +101,25 @@ SeriesNotes SeriesNotes::load(const fs::path& folder) {
 ForecastErrors measure(Context& ctx, const Model& model, const SeriesWindows& windows, const RowRange& part, const SeriesNotes& notes) {
   const std::vector<double>& quantiles = quantiles_of(model);
   ForecastErrors errors(notes.channels, notes.targets, notes.scaler, quantiles);
+  const auto predicted = [&](std::int64_t n, const std::vector<float>& past) {
+    return predictions(ctx, model, {n, windows.sizes().context, windows.channels()}, past, quantiles);
+  };
+  Communicator& processes = ctx.communicator();
+  if (processes.alone()) {
+    for_windows(windows, part, [&](std::int64_t n, const std::vector<float>& past, const std::vector<float>& future) {
+      errors.add(predicted(n, past), future);
+    });
+    return errors;
+  }
+  std::vector<std::vector<float>> mine, futures;
   for_windows(windows, part, [&](std::int64_t n, const std::vector<float>& past, const std::vector<float>& future) {
-    errors.add(predictions(ctx, model, {n, windows.sizes().context, windows.channels()}, past, quantiles), future);
+    const bool here = std::ssize(futures) % processes.size() == processes.rank();
+    mine.push_back(here ? predicted(n, past) : std::vector<float>());
+    futures.push_back(future);
   });
+  share_out<float>(
+      ctx, std::ssize(futures), [&](std::int64_t i) { return mine[static_cast<std::size_t>(i)]; },
+      [&](std::int64_t i, const std::vector<float>& values) { errors.add(values, futures[static_cast<std::size_t>(i)]); });
   return errors;
 }
 

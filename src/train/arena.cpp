@@ -7,19 +7,13 @@
 #include "backend/kernels.h"
 
 namespace transformer {
-namespace {
 
-constexpr std::int64_t alignment = 64;  // elements
-
-// Elements begin … end of a block: the same memory, but writes to it are counted by themselves.
-Tensor stretch(const Tensor& block, std::int64_t begin, std::int64_t end) {
+Tensor Arena::stretch(const Tensor& block, std::int64_t begin, std::int64_t end) {
   const Storage& all = *block.storage();
   const std::int64_t size = size_of(block.dtype());
   std::shared_ptr<std::byte> data(all.data, all.data.get() + begin * size);
   return Tensor::of(std::make_shared<Storage>(Storage{std::move(data), (end - begin) * size, all.device, all.backend}), block.dtype());
 }
-
-}  // namespace
 
 Arena::Arena(Context& ctx, std::vector<Tensor> leaves) : leaves_(std::move(leaves)) {
   // Leaves may be parts of one storage: it moves as a whole.
@@ -34,6 +28,8 @@ Arena::Arena(Context& ctx, std::vector<Tensor> leaves) : leaves_(std::move(leave
     const std::int64_t begin = place->second + leaf.offset(), end = begin + leaf.numel();
     places_.push_back({begin, end, end == place->second + elements ? place->second + padded : end});
   }
+  const std::int64_t unit = alignment * ctx.communicator().size();
+  size_ = (size_ + unit - 1) / unit * unit;
   weights_ = block(ctx);
   for (std::size_t i = 0; i < leaves_.size(); ++i) move_in(ctx, i);  // what they had is free before more is taken
   gradients_ = block(ctx);
@@ -55,10 +51,12 @@ Tensor Arena::range(const Tensor& block, std::size_t first, std::size_t last) co
   return stretch(block, places_[first].begin, places_[last].end);
 }
 
-const std::size_t* Arena::find(const Tensor& leaf) const {
-  const auto it = numbers_.find(leaf.node().get());
+const std::size_t* Arena::find(const Node& leaf) const {
+  const auto it = numbers_.find(&leaf);
   return it != numbers_.end() ? &it->second : nullptr;
 }
+
+const std::size_t* Arena::find(const Tensor& leaf) const { return leaf.node() ? find(*leaf.node()) : nullptr; }
 
 // Every tensor in the leaf's storage is in the block from now on.
 void Arena::move_in(Context& ctx, std::size_t i) {
@@ -75,12 +73,16 @@ void Arena::move_in(Context& ctx, std::size_t i) {
 void Arena::settle(Context& ctx) {
   for (std::size_t i = 0; i < leaves_.size(); ++i) {
     move_in(ctx, i);
-    Node& node = *leaves_[i].node();
-    if (const Tensor home = part(gradients_, i); node.home.raw() != home.raw()) node.home = home;
-    if (!node.grad.defined() || node.grad.storage() == node.home.storage()) continue;
-    kernels(ctx).copy(ctx, node.grad, node.home);
-    node.grad = node.home;
+    bring_home(ctx, i);
   }
+}
+
+void Arena::bring_home(Context& ctx, std::size_t i) {
+  Node& node = *leaves_[i].node();
+  if (const Tensor home = part(gradients_, i); node.home.raw() != home.raw()) node.home = home;
+  if (!node.grad.defined() || node.grad.storage() == node.home.storage()) return;
+  kernels(ctx).copy(ctx, node.grad, node.home);
+  node.grad = node.home;
 }
 
 }  // namespace transformer

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "transformer/autograd/autograd.h"
@@ -19,9 +20,16 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
+  static constexpr std::int64_t alignment = 64;  // elements; a block is a multiple of that, and of the number of processes
+
   const std::vector<Tensor>& leaves() const { return leaves_; }
   const Tensor& weights() const { return weights_; }  // [size]
   const Tensor& gradients() const { return gradients_; }
+
+  std::int64_t size() const { return size_; }
+  std::pair<std::int64_t, std::int64_t> place(std::size_t i) const { return {places_[i].begin, places_[i].end}; }
+  // Elements begin … end of a block: the same memory, but writes to it are counted by themselves.
+  static Tensor stretch(const Tensor& block, std::int64_t begin, std::int64_t end);
 
   // Another block, zero. What is between the leaves, up to 63 elements, means nothing.
   Tensor block(Context& ctx, DType dtype = DType::float32) const;
@@ -29,10 +37,12 @@ class Arena {
   Tensor part(const Tensor& block, std::size_t i) const;
   Tensor range(const Tensor& block, std::size_t first, std::size_t last) const;
   bool follow(std::size_t i) const { return places_[i].next == places_[i + 1].begin; }  // does leaf i + 1 follow leaf i?
-  const std::size_t* find(const Tensor& leaf) const;                                    // its number, null: it is not here
+  const std::size_t* find(const Node& leaf) const;
+  const std::size_t* find(const Tensor& leaf) const;  // its number, null: it is not here
 
   // Brings home what others have put elsewhere since: weights, and the gradients that are there.
   void settle(Context& ctx);
+  void bring_home(Context& ctx, std::size_t i);  // a gradient alone
 
  private:
   struct Place {

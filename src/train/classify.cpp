@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "core/shared/hash.h"
+#include "core/shared/share_out.h"
 #include "generate/shared/loop.h"
 #include "io/shared/blank.h"
 #include "io/shared/chunks.h"
@@ -16,6 +17,7 @@
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/labelled_rows.h"
+#include "train/shares.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/reduce.h"
@@ -144,15 +146,22 @@ Evaluation judge(Context& ctx, const TextModel& model, const LabelledTokens& dat
   const Inference inference(ctx);
   Evaluation out = unmeasured(head);
   Judge judge(data, head);
-  for (const auto& indices : plan_epoch(data.tokens, judging_tokens(data.tokens), 0, 0)) {
-    const LabelledBatch batch = batch_of(model, data, head, indices);
+  const auto plan = plan_epoch(data.tokens, judging_tokens(data.tokens), 0, 0);
+  const auto measure = [&](std::int64_t i) {  // the logits, then the loss
+    const LabelledBatch batch = batch_of(model, data, head, plan[static_cast<std::size_t>(i)]);
     const Tensor logits = model.label_logits(ctx, batch.texts);
-    out.loss += static_cast<double>(loss_of(ctx, model, logits, batch.labels).item()) * static_cast<double>(indices.size());
-    const std::vector<float> values = cast(ctx, logits, DType::float32).to_vector<float>();
-    const auto n = static_cast<std::size_t>(logits.cols());
+    const float loss = loss_of(ctx, model, logits, batch.labels).item();
+    std::vector<float> values = cast(ctx, logits, DType::float32).to_vector<float>();
+    values.push_back(loss);
+    return values;
+  };
+  share_out<float>(ctx, std::ssize(plan), measure, [&](std::int64_t i, const std::vector<float>& values) {
+    const std::vector<std::int64_t>& indices = plan[static_cast<std::size_t>(i)];
+    out.loss += static_cast<double>(values.back()) * static_cast<double>(indices.size());
+    const std::size_t n = (values.size() - 1) / indices.size();
     for (std::size_t row = 0; row < indices.size(); ++row)
       std::visit([&](auto& scores) { judge.add(scores, indices[row], std::span(values).subspan(row * n, n)); }, out.scores);
-  }
+  });
   judge.finish(out);
   out.loss /= static_cast<double>(data.tokens.count());
   return out;
@@ -277,8 +286,10 @@ std::int64_t ClassifyTask::plan(std::int64_t epoch) {
   return static_cast<std::int64_t>(plan_.size());
 }
 
-Batch ClassifyTask::prepare(std::int64_t index) const {
-  const std::vector<std::int64_t>& indices = plan_[static_cast<std::size_t>(index)];
+Batch ClassifyTask::prepare(std::int64_t index, const Share& share) const {
+  const auto tokens_of = [&](std::int64_t i) { return std::ssize(training_.tokens.at(i)); };
+  const std::vector<std::int64_t> indices = part_of(plan_[static_cast<std::size_t>(index)], share, tokens_of);
+  if (indices.empty()) return {};
   std::int64_t tokens = 0;
   for (const std::int64_t i : indices) tokens += std::ssize(training_.tokens.at(i));
   return {.content = batch_of(network(), training_, *head_, indices), .targets = std::ssize(indices), .tokens = tokens};

@@ -10,6 +10,7 @@
 #include "nn/shared/check_sizes.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
+#include "train/shares.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/ops/activation.h"
@@ -243,9 +244,13 @@ std::int64_t ForecastTask::batches() const {
   return left < least_windows_ ? full : full + 1;  // what is too little for a batch goes to the one before
 }
 
-Batch ForecastTask::prepare(std::int64_t index) const {
-  const std::int64_t begin = index * config_.batch_size;
-  const std::int64_t n = index + 1 == batches() ? std::ssize(order_) - begin : config_.batch_size;
+Batch ForecastTask::prepare(std::int64_t index, const Share& share) const {
+  const std::int64_t first = index * config_.batch_size;
+  const std::int64_t whole = index + 1 == batches() ? std::ssize(order_) - first : config_.batch_size;
+  SampleRange range = range_of(share, whole / least_windows_);  // a part is a batch to batch norm
+  range.begin *= least_windows_, range.end = share.part + 1 == share.parts ? whole : range.end * least_windows_;
+  const std::int64_t begin = first + range.begin, n = range.size();
+  if (n == 0) return {};
   const std::int64_t channels = windows_->channels();
   const auto [context, horizon] = windows_->sizes();
   std::vector<float> past, future;

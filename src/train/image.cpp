@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/shared/share_out.h"
 #include "generate/shared/loop.h"
 #include "io/shared/json.h"
 #include "io/shared/prefetch.h"
@@ -11,6 +12,7 @@
 #include "train/batch_size.h"
 #include "train/image_model.h"
 #include "train/shared/starting_folder.h"
+#include "train/shares.h"
 #include "transformer/autograd/autograd.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/core/shuffle.h"
@@ -72,23 +74,23 @@ Mixture draw_mixture(const ImageConfig& c, Draws draws) {
   return {share, cut, y, x};
 }
 
-// pixels [images, channels, height, width]
-void mix(HostTensor& pixels, const Mixture& m) {
+// pixels [images, channels, height, width]: all of a batch, of which only those from `begin` to `end` are wanted.
+void mix(HostTensor& pixels, const Mixture& m, std::int64_t begin, std::int64_t end) {
   const std::int64_t images = pixels.shape[0], height = pixels.shape[2], width = pixels.shape[3], rows = pixels.shape[1] * height;
   const auto [top, left, bottom, right] = m.rectangle(height, width);
   const auto share = static_cast<float>(m.share);
-  float* values = std::get<std::vector<float>>(pixels.values).data();
-  for (std::int64_t i = 0, j = images - 1; i < j; ++i, --j) {
-    float *a = values + i * rows * width, *b = values + j * rows * width;
-    for (std::int64_t k = 0; !m.cut && k < rows * width; ++k) {
-      const float u = a[k], v = b[k];
-      a[k] = share * u + (1.0F - share) * v;
-      b[k] = share * v + (1.0F - share) * u;
-    }
+  const std::vector<float>& all = std::get<std::vector<float>>(pixels.values);
+  std::vector<float> mixed(all.begin() + begin * rows * width, all.begin() + end * rows * width);
+  for (std::int64_t i = begin; i < end; ++i) {
+    if (i == images - 1 - i) continue;  // it is its own partner
+    float* a = mixed.data() + (i - begin) * rows * width;
+    const float* b = all.data() + (images - 1 - i) * rows * width;
+    for (std::int64_t k = 0; !m.cut && k < rows * width; ++k) a[k] = share * a[k] + (1.0F - share) * b[k];
     for (std::int64_t row = 0; m.cut && row < rows; ++row)
-      if (row % height >= top && row % height < bottom)
-        std::swap_ranges(a + row * width + left, a + row * width + right, b + row * width + left);
+      if (row % height >= top && row % height < bottom) std::copy(b + row * width + left, b + row * width + right, a + row * width + left);
   }
+  pixels.values = std::move(mixed);
+  pixels.shape = {end - begin, pixels.shape[1], height, width};
 }
 
 // pixel_values of images that have their shape: [images, channels, height, width]
@@ -293,12 +295,15 @@ std::int64_t ImageTask::plan(std::int64_t epoch) {
   return (std::ssize(order_) + settings_.images.batch_size - 1) / settings_.images.batch_size;
 }
 
-Batch ImageTask::prepare(std::int64_t index) const {
+Batch ImageTask::prepare(std::int64_t index, const Share& share) const {
   const ImageConfig& c = settings_.images;
   const std::int64_t begin = index * c.batch_size, count = std::min(c.batch_size, std::ssize(order_) - begin);
+  const bool mixing = c.mixup > 0.0F || c.cutmix > 0.0F;
+  const SampleRange part = range_of(share, count), read = mixing ? SampleRange{0, count} : part;  // an image's partner may be anywhere
+  if (part.size() == 0) return {};
   std::vector<Image> images;
   std::vector<std::int64_t> labels;
-  for (std::int64_t i = begin; i < begin + count; ++i) {
+  for (std::int64_t i = begin + read.begin; i < begin + read.end; ++i) {
     const std::int64_t place = order_[static_cast<std::size_t>(i)];
     images.push_back(
         augment(training_.set->image(place), settings_.augmentation, Draws(epoch_stream(seed(), epoch_, for_augmentation), place)));
@@ -309,15 +314,16 @@ Batch ImageTask::prepare(std::int64_t index) const {
     for (Image& image : images) image = teacher_->processor.shape(image);
     batch[teacher_pixels] = pixels_of(images, teacher_->processor);
   }
-  if (c.mixup > 0.0F || c.cutmix > 0.0F) {
-    const Shape& size = batch["pixel_values"].shape;
+  if (mixing) {
+    const Shape size = batch["pixel_values"].shape;
     const Mixture mixture = draw_mixture(c, Draws(epoch_stream(seed(), epoch_, for_mixing), index));
-    for (auto& [name, tensor] : batch) mix(tensor, mixture);
+    for (auto& [name, tensor] : batch) mix(tensor, mixture, part.begin, part.end);
     batch[own_share] = {.shape = {1}, .values = std::vector{mixture.label_share(size[2], size[3])}};
-    batch[partner_labels] = labels_of({labels.rbegin(), labels.rend()});
+    batch[partner_labels] = labels_of({labels.rbegin() + part.begin, labels.rbegin() + part.end});
+    labels = {labels.begin() + part.begin, labels.begin() + part.end};
   }
   batch["labels"] = labels_of(std::move(labels));
-  return {.content = std::move(batch), .targets = count, .tokens = count};
+  return {.content = std::move(batch), .targets = part.size(), .tokens = part.size()};
 }
 
 // share · CE(logits, labels) + (1 - share) · CE(logits, partners); with a teacher the mean of that, for the first token, and of the
@@ -342,18 +348,20 @@ ImageScores score_images(Context& ctx, const Model& model, const ImageProcessor&
                          std::span<const std::int64_t> places, std::int64_t batch_size) {
   const NoGradients no_gradients(ctx);
   const std::int64_t count = std::ssize(places), batches = (count + batch_size - 1) / batch_size;
+  const std::int64_t rank = ctx.communicator().rank(), step = ctx.communicator().size();
   auto slice_of = [&](std::int64_t i) {
     return places.subspan(static_cast<std::size_t>(i * batch_size), static_cast<std::size_t>(std::min(batch_size, count - i * batch_size)));
   };
   Prefetcher<HostTensors> prefetched(
       [&](std::int64_t i) {
     std::vector<Image> some;
-    for (const std::int64_t place : slice_of(i)) some.push_back(images.image(place));
+    for (const std::int64_t place : slice_of(rank + i * step)) some.push_back(images.image(place));
     return HostTensors{{"pixel_values", pixels_of(some, processor)}};
       },
-      0, batches, 2);
-  ImageScores scores{.images = count};
-  for (std::int64_t i = 0; i < batches; ++i) {
+      0, (batches - rank + step - 1) / step, 2);
+  ImageScores all{.images = count};
+  const auto measure = [&](std::int64_t i) {
+    std::vector<double> of_images;  // loss, right, among the first five
     const Tensor logits = cast(ctx, model.run(ctx, to_tensors(ctx, *prefetched.next())).at("logits"), DType::float32);
     const std::vector<float> values = logits.to_vector<float>();
     auto row = values.begin();
@@ -366,14 +374,19 @@ ImageScores score_images(Context& ctx, const Model& model, const ImageProcessor&
         better += row[k] <= right ? 0 : 1;  // what is not a number is never right
         equal += row[k] == right && k < images.label(place) ? 1 : 0;
       }
-      scores.loss += std::log(sum) + static_cast<double>(largest - right);
-      scores.accuracy += better + equal == 0 ? 1.0 : 0.0;
-      scores.top5 += better + equal < 5 ? 1.0 : 0.0;
+      of_images.push_back(std::log(sum) + static_cast<double>(largest - right));
+      of_images.push_back(better + equal == 0 ? 1.0 : 0.0);
+      of_images.push_back(better + equal < 5 ? 1.0 : 0.0);
       row += logits.cols();
     }
-  }
-  for (double* value : {&scores.loss, &scores.accuracy, &scores.top5}) *value /= static_cast<double>(std::max<std::int64_t>(1, count));
-  return scores;
+    return of_images;
+  };
+  share_out<double>(ctx, batches, measure, [&](std::int64_t, const std::vector<double>& of_images) {
+    for (std::size_t i = 0; i < of_images.size(); i += 3)
+      all.loss += of_images[i], all.accuracy += of_images[i + 1], all.top5 += of_images[i + 2];
+  });
+  for (double* value : {&all.loss, &all.accuracy, &all.top5}) *value /= static_cast<double>(std::max<std::int64_t>(1, count));
+  return all;
 }
 
 Metrics ImageTask::measure(Context& ctx, const Part& part) {

@@ -9,6 +9,7 @@
 #include "train/batch_size.h"
 #include "train/language_text.h"
 #include "train/probability.h"
+#include "train/shares.h"
 #include "transformer/core/shuffle.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/tokenizers/tokenizer_pair.h"
@@ -233,11 +234,12 @@ std::int64_t LanguageTask::plan(std::int64_t epoch) {
   return (windows_ + config_.batch_size - 1) / config_.batch_size;
 }
 
-Batch LanguageTask::prepare(std::int64_t index) const {
+Batch LanguageTask::prepare(std::int64_t index, const Share& share) const {
   WindowBatch batch;
-  const std::int64_t last = std::min((index + 1) * config_.batch_size, windows_);
+  const std::int64_t first = index * config_.batch_size;
+  const SampleRange range = range_of(share, std::min(config_.batch_size, windows_ - first));
   const RandomStream random = epoch_stream(seed(), epoch_);
-  for (std::int64_t i = index * config_.batch_size; i < last; ++i) {
+  for (std::int64_t i = first + range.begin; i < first + range.end; ++i) {
     const auto element = 2 * static_cast<std::uint64_t>(i);
     const std::uint64_t number = std::uint64_t{random.bits(element)} << 32 | random.bits(element + 1);
     const std::int64_t begin = config_.windows == WindowOrder::random

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 
+#include "core/shared/share_out.h"
 #include "io/shared/characters.h"
 #include "transformer/autograd/autograd.h"
 
@@ -93,15 +94,14 @@ TextScore score_tokens(Context& ctx, const TextModel& model, const TokenRow& tok
   const NoGradients no_gradients(ctx);
   double sum = 0.0;
   const std::int64_t targets = tokens.size() - 1;
-  for (std::int64_t at = 0; at < targets;) {
+  const std::int64_t together = std::max<std::int64_t>(1, enough / context) * context, batches = (targets + together - 1) / together;
+  const auto measure = [&](std::int64_t i) {
     WindowBatch batch;
-    do {
-      const std::int64_t size = std::min(context, targets - at);
-      batch.add(tokens, at, size, boundary);
-      at += size;
-    } while (at < targets && std::ssize(batch.ids) + context <= enough);
-    sum += static_cast<double>(batch.loss(ctx, model).item()) * static_cast<double>(batch.ids.size());
-  }
+    const std::int64_t end = std::min((i + 1) * together, targets);
+    for (std::int64_t at = i * together; at < end; at += context) batch.add(tokens, at, std::min(context, end - at), boundary);
+    return std::vector{static_cast<double>(batch.loss(ctx, model).item()) * static_cast<double>(batch.ids.size())};
+  };
+  share_out<double>(ctx, batches, measure, [&](std::int64_t, const std::vector<double>& batch) { sum += batch.front(); });
   return {.loss = sum / static_cast<double>(targets), .tokens = tokens.size(), .text_bytes = tokens.text_bytes()};
 }
 

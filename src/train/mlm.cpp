@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/shared/hash.h"
+#include "core/shared/share_out.h"
 #include "generate/shared/loop.h"
 #include "io/shared/blank.h"
 #include "io/shared/characters.h"
@@ -14,6 +15,7 @@
 #include "predict/shared/text_reader.h"
 #include "text/shared/plan.h"
 #include "train/batch_size.h"
+#include "train/shares.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/embedding.h"
@@ -255,8 +257,11 @@ std::int64_t MlmTask::plan(std::int64_t epoch) {
   return static_cast<std::int64_t>(plan_.size());
 }
 
-Batch MlmTask::prepare(std::int64_t index) const {
-  MaskedIds batch = mask_tokens(training_, plan_[static_cast<std::size_t>(index)], epoch_stream(seed(), epoch_, mask_use), masks_);
+Batch MlmTask::prepare(std::int64_t index, const Share& share) const {
+  const auto tokens_of = [&](std::int64_t i) { return std::ssize(training_.tokens.at(i)); };
+  const std::vector<std::int64_t> indices = part_of(plan_[static_cast<std::size_t>(index)], share, tokens_of);
+  if (indices.empty()) return {};
+  MaskedIds batch = mask_tokens(training_, indices, epoch_stream(seed(), epoch_, mask_use), masks_);
   const std::int64_t targets = std::ssize(batch.targets), tokens = std::ssize(batch.ids);
   return {.content = std::move(batch), .targets = targets, .tokens = tokens};
 }
@@ -270,18 +275,23 @@ Metrics MlmTask::validate(Context& ctx) {
   if (!validation_) return {};
   const Inference inference(ctx);
   double sum = 0.0, count = 0.0, right = 0.0;
-  for (const auto& indices : plan_epoch(validation_->tokens, std::max(config_.max_tokens, std::int64_t{8192}), 0, 0)) {
-    const MaskedIds batch = mask_tokens(*validation_, indices, epoch_stream(0, 0, mask_use), masks_);
+  const auto plan = plan_epoch(validation_->tokens, std::max(config_.max_tokens, std::int64_t{8192}), 0, 0);
+  const auto measure = [&](std::int64_t number) {
+    const MaskedIds batch = mask_tokens(*validation_, plan[static_cast<std::size_t>(number)], epoch_stream(0, 0, mask_use), masks_);
     const Tensor logits = network().logits(ctx, hidden_places(ctx, network(), batch));
-    sum += static_cast<double>(cross_entropy(ctx, logits, targets_of(ctx, batch), {.reduction = CrossEntropyOptions::sum}).item());
-    count += static_cast<double>(batch.targets.size());
+    const auto loss = static_cast<double>(
+        cross_entropy(ctx, logits, targets_of(ctx, batch), {.reduction = CrossEntropyOptions::sum}).item());
+    double right = 0.0;
     const std::vector<float> values = cast(ctx, logits, DType::float32).to_vector<float>();
     const auto classes = static_cast<std::ptrdiff_t>(logits.cols());
     for (std::size_t i = 0; i < batch.targets.size(); ++i) {
       const auto row = values.begin() + static_cast<std::ptrdiff_t>(i) * classes;
       right += std::max_element(row, row + classes) - row == batch.targets[i] ? 1.0 : 0.0;
     }
-  }
+    return std::vector{loss, static_cast<double>(batch.targets.size()), right};
+  };
+  share_out<double>(ctx, std::ssize(plan), measure,
+                    [&](std::int64_t, const std::vector<double>& batch) { sum += batch[0], count += batch[1], right += batch[2]; });
   return {{"loss", sum / count}, {"perplexity", std::exp(sum / count)}, {"accuracy", right / count}};
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/kernels.h"
 #include "train/arena.h"
+#include "train/shards.h"
 #include "transformer/ops/copy.h"
 
 namespace transformer {
@@ -68,9 +69,11 @@ Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& o
   std::vector<Tensor> leaves;
   for (std::size_t i : order_) leaves.push_back(state_[i].parameter.tensor);
   arena_ = std::make_unique<Arena>(ctx, std::move(leaves));
-  m_ = arena_->block(ctx);
-  v_ = arena_->block(ctx);
-  for (std::size_t i = 0; i < order_.size(); ++i) state_[order_[i]].m = arena_->part(m_, i), state_[order_[i]].v = arena_->part(v_, i);
+  if (!ctx.communicator().alone()) shards_ = std::make_unique<Shards>(ctx, *arena_);
+  m_ = shards_ ? shards_->block(ctx) : arena_->block(ctx);
+  v_ = shards_ ? shards_->block(ctx) : arena_->block(ctx);
+  for (std::size_t i = 0; i < order_.size() && !shards_; ++i)
+    state_[order_[i]].m = arena_->part(m_, i), state_[order_[i]].v = arena_->part(v_, i);
   keep_low_precision(ctx);
 }
 
@@ -111,30 +114,94 @@ void Adam::update(Context& ctx, float max_norm) {
   const NoGradients no_gradients(ctx);
   arena_->settle(ctx);
   keep_low_precision(ctx);
+  const std::vector<Tensor>& leaves = arena_->leaves();
+  std::vector<bool> given;  // have a gradient
+  if (shards_) given = shards_->reduce(ctx);
+  else
+    for (const Tensor& leaf : leaves) given.push_back(gradient(leaf).defined());
   // Neighbours that have gradients and decay alike are one slot: mostly there are two.
   std::vector<AdamSlot> slots;
-  std::vector<Tensor> gradients;
-  const std::vector<Tensor>& leaves = arena_->leaves();
   const auto decays = [&](std::size_t i) { return state_[order_[i]].parameter.decay; };
   for (std::size_t first = 0, last = 0; first < leaves.size(); first = last + 1) {
     last = first;
-    if (!gradient(leaves[first]).defined()) continue;
-    while (last + 1 < leaves.size() && arena_->follow(last) && gradient(leaves[last + 1]).defined() && decays(last + 1) == decays(first))
-      ++last;
-    const auto range = [&](const Tensor& block) { return block.defined() ? arena_->range(block, first, last) : Tensor(); };
-    gradients.push_back(range(arena_->gradients()));
-    slots.push_back({range(arena_->weights()), gradients.back(), range(m_), range(v_), range(low_precision_),
-                     decays(first) ? options_.weight_decay : 0.0F});
+    if (!given[first]) continue;
+    while (last + 1 < leaves.size() && arena_->follow(last) && given[last + 1] && decays(last + 1) == decays(first)) ++last;
+    add_slots(slots, arena_->place(first).first, arena_->place(last).second, decays(first) ? options_.weight_decay : 0.0F);
   }
-  if (slots.empty()) return;
-  kernels(ctx).gradient_norm(ctx, gradients, step_);
+  if (slots.empty() && !shards_) return;
+  std::vector<Tensor> gradients;
+  for (const AdamSlot& slot : slots) gradients.push_back(slot.gradient);
+  if (!slots.empty()) kernels(ctx).gradient_norm(ctx, gradients, step_);
+  if (shards_) {  // loss and norm stand side by side
+    kernels(ctx).share_step(ctx, step_);
+    ctx.communicator().all_reduce(ctx.backend(), reinterpret_cast<double*>(step_.mutable_raw()), 2)->wait();
+    kernels(ctx).whole_step(ctx, step_);
+  }
   kernels(ctx).adam(
       ctx, slots,
       {.beta1 = options_.beta1, .beta2 = options_.beta2, .eps = options_.eps, .max_norm = max_norm, .decoupled = options_.decoupled},
       step_);
+  if (shards_) {
+    Tensor weights = arena_->weights();
+    shards_->gather(ctx, weights);
+    if (low_precision_.defined()) kernels(ctx).copy(ctx, weights, low_precision_);
+  }
   for (const Tensor& leaf : leaves) ++leaf.storage()->version;  // written through the block
   if (!low_precision_.defined()) return;
   for (const Tensor& leaf : leaves) leaf.node()->low_precision_version = leaf.storage()->version;
+}
+
+// Elements begin … end of the arena, or this process's pieces of them.
+void Adam::add_slots(std::vector<AdamSlot>& slots, std::int64_t begin, std::int64_t end, float decay) const {
+  const auto add = [&](const Tensor& gradients, std::int64_t at, std::int64_t own, std::int64_t size) {
+    const auto stretch = [&](const Tensor& block, std::int64_t from) { return Arena::stretch(block, from, from + size); };
+    const bool low = low_precision_.defined() && !shards_;  // pieces are copied when all are there
+    slots.push_back({stretch(arena_->weights(), at), stretch(gradients, own), stretch(m_, own), stretch(v_, own),
+                     low ? stretch(low_precision_, at) : Tensor(), decay});
+  };
+  if (!shards_) return add(arena_->gradients(), begin, begin, end - begin);
+  for (const Shards::Piece& piece : shards_->pieces(begin, end)) add(shards_->gradients(), piece.begin, piece.local, piece.size);
+}
+
+std::function<void(Node&)> Adam::exchanging(Context& ctx) {
+  if (!shards_) return {};
+  return [this, &ctx](Node& node) {
+    if (const std::size_t* leaf = arena_->find(node)) shards_->finished(ctx, *leaf);
+  };
+}
+
+Adam::Gradients Adam::take_gradients(Context& ctx) {
+  arena_->settle(ctx);
+  Gradients taken{.block = arena_->block(ctx)};
+  kernels(ctx).copy(ctx, arena_->gradients(), taken.block);
+  for (const Tensor& leaf : arena_->leaves()) taken.given.push_back(gradient(leaf).defined());
+  zero_gradients();
+  return taken;
+}
+
+void Adam::add_gradients(Context& ctx, const Gradients& taken) {
+  const NoGradients no_gradients(ctx);
+  for (std::size_t i = 0; i < taken.given.size(); ++i)
+    if (taken.given[i]) GradientSlot(arena_->leaves()[i].node().get()).add(ctx, arena_->part(taken.block, i));
+}
+
+std::vector<Adam::State> Adam::whole_state(Context& ctx) const {
+  if (!shards_) return state_;
+  Context host({.device = Device::parse("cpu"), .threads = 1});
+  std::vector<State> out;
+  std::vector<Tensor> whole;
+  for (const Tensor* pieces : {&m_, &v_}) {
+    Tensor& block = whole.emplace_back();
+    if (ctx.communicator().first()) block = arena_->block(host);
+    shards_->collect(ctx, *pieces, [&](std::int64_t begin, std::span<const float> values) {
+      std::copy(values.begin(), values.end(), block.mutable_data<float>() + begin);
+    });
+  }
+  if (!ctx.communicator().first()) return out;
+  out = state_;
+  for (std::size_t i = 0; i < order_.size(); ++i)
+    out[order_[i]].m = arena_->part(whole[0], i), out[order_[i]].v = arena_->part(whole[1], i);
+  return out;
 }
 
 std::unique_ptr<Arrival> Adam::result(Context& ctx, StepState& to) const {
@@ -150,11 +217,23 @@ void Adam::zero_gradients() {
 void Adam::set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v) {
   if (index >= state_.size()) fail("Adam", "there is no parameter {}, only {}", index, state_.size());
   State& s = state_[index];
+  const Shape& shape = s.parameter.tensor.shape();
   for (const Tensor* t : {&m, &v})
-    if (!t->defined() || t->shape() != s.m.shape() || !is_float(t->dtype()))
-      fail("Adam", "the state given for {} is {} {}: expected {} float32", called(s.parameter, index), t->shape(), t->dtype(), s.m.shape());
-  copy_into(ctx, m, s.m);
-  copy_into(ctx, v, s.v);
+    if (!t->defined() || t->shape() != shape || !is_float(t->dtype()))
+      fail("Adam", "the state given for {} is {} {}: expected {} float32", called(s.parameter, index), t->shape(), t->dtype(), shape);
+  if (!shards_) {
+    copy_into(ctx, m, s.m);
+    copy_into(ctx, v, s.v);
+    return;
+  }
+  const auto [begin, end] = arena_->place(static_cast<std::size_t>(std::find(order_.begin(), order_.end(), index) - order_.begin()));
+  for (const auto& [from, block] : {std::pair{&m, &m_}, std::pair{&v, &v_}}) {
+    const Tensor flat = from->view({from->numel()});
+    for (const Shards::Piece& piece : shards_->pieces(begin, end)) {
+      Tensor to = Arena::stretch(*block, piece.local, piece.local + piece.size);
+      copy_into(ctx, Arena::stretch(flat, flat.offset() + piece.begin - begin, flat.offset() + piece.begin - begin + piece.size), to);
+    }
+  }
 }
 
 void Adam::set_steps(std::int64_t steps) {

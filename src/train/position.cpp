@@ -29,14 +29,15 @@ const json& object_at(const json& from, const std::string& inside, const char* k
   return out;
 }
 
-void compare(const json& before, const json& now, const std::string& path, std::vector<std::string>& out) {
+void compare(const json& before, const json& now, const std::string& path, std::string_view there, std::string_view here,
+             std::vector<std::string>& out) {
   if (before.is_object() && now.is_object()) {
     json keys = before;
     keys.update(now);
     for (const auto& [key, ignored] : keys.items())
-      compare(before.value(key, json()), now.value(key, json()), path.empty() ? key : path + "." + key, out);
+      compare(before.value(key, json()), now.value(key, json()), path.empty() ? key : path + "." + key, there, here, out);
   } else if (before != now) {
-    out.push_back(fmt::format("{}: {} in the checkpoint, {} now", path, before.dump(), now.dump()));
+    out.push_back(fmt::format("{}: {} {}, {} {}", path, before.dump(), there, now.dump(), here));
   }
 }
 
@@ -48,9 +49,9 @@ json to_object(const Metrics& metrics) {
 
 }  // namespace
 
-std::vector<std::string> differences(const json& before, const json& now) {
+std::vector<std::string> differences(const json& before, const json& now, std::string_view there, std::string_view here) {
   std::vector<std::string> out;
-  compare(before, now, "", out);
+  compare(before, now, "", there, here, out);
   return out;
 }
 

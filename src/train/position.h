@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "transformer/train/task.h"
@@ -29,6 +30,7 @@ void write_run(const std::filesystem::path& file, const SavedRun& run);
 SavedRun read_run(const std::filesystem::path& file);  // Error says what is missing or is not what was expected
 
 // Every path at which the two differ, with both values: "architecture.d_model: 128 in the checkpoint, 256 now".
-std::vector<std::string> differences(const nlohmann::json& before, const nlohmann::json& now);
+std::vector<std::string> differences(const nlohmann::json& before, const nlohmann::json& now, std::string_view there = "in the checkpoint",
+                                     std::string_view here = "now");
 
 }  // namespace transformer

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "core/shared/hash.h"
+#include "core/shared/share_out.h"
 #include "generate/shared/loop.h"
 #include "io/shared/chunks.h"
 #include "io/shared/utf8.h"
@@ -15,6 +16,7 @@
 #include "train/batch_size.h"
 #include "train/encoder_batch.h"
 #include "train/head_labels.h"
+#include "train/shares.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/ops/cross_entropy.h"
 #include "transformer/ops/shape.h"
@@ -55,25 +57,33 @@ Evaluation unmeasured(const std::vector<std::string>& tags) {
 Evaluation judge(Context& ctx, const TextModel& model, const TaggedTokens& data, const std::vector<std::string>& names) {
   const Inference inference(ctx);
   Evaluation out = unmeasured(names);
-  for (const auto& indices : plan_epoch(data.tokens, judging_tokens(data.tokens), 0, 0)) {
-    const LabelledBatch batch = batch_of(data, indices);
+  const auto plan = plan_epoch(data.tokens, judging_tokens(data.tokens), 0, 0);
+  const auto measure = [&](std::int64_t i) {  // of each token the best tag, then the loss
+    const LabelledBatch batch = batch_of(data, plan[static_cast<std::size_t>(i)]);
     const Tensor logits = model.label_logits(ctx, batch.texts);  // [tokens, tags]
-    out.loss += static_cast<double>(loss_of(ctx, logits, batch.labels).item()) * static_cast<double>(words_of(data, indices));
+    const auto loss = static_cast<double>(loss_of(ctx, logits, batch.labels).item());
     const std::vector<float> values = cast(ctx, logits, DType::float32).to_vector<float>();
-    const auto n = static_cast<std::size_t>(logits.cols());
+    std::vector<double> best;
+    for (auto row = values.begin(); row != values.end(); row += logits.cols())
+      best.push_back(static_cast<double>(std::max_element(row, row + logits.cols()) - row));
+    best.push_back(loss);
+    return best;
+  };
+  share_out<double>(ctx, std::ssize(plan), measure, [&](std::int64_t i, const std::vector<double>& measured) {
+    const std::vector<std::int64_t>& indices = plan[static_cast<std::size_t>(i)];
+    out.loss += measured.back() * static_cast<double>(words_of(data, indices));
     std::size_t at = 0;
     for (const std::int64_t index : indices) {
       std::vector<std::string> truth, predicted;
       for (const std::int32_t tag : data.tags.at(index)) {
-        const auto scores = std::span(values).subspan(n * at++, n);
+        const auto best = static_cast<std::size_t>(measured[at++]);
         if (tag == TaggedTokens::ignored) continue;
-        const auto best = static_cast<std::size_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
         if (auto* matrix = std::get_if<ConfusionMatrix>(&out.scores)) matrix->add(tag, static_cast<std::int64_t>(best));
         else truth.push_back(names[static_cast<std::size_t>(tag)]), predicted.push_back(names[best]);
       }
       if (auto* entities = std::get_if<EntityScores>(&out.scores)) entities->add_text(truth, predicted);
     }
-  }
+  });
   out.loss /= static_cast<double>(data.words);
   return out;
 }
@@ -234,8 +244,10 @@ std::int64_t TagTask::plan(std::int64_t epoch) {
   return static_cast<std::int64_t>(plan_.size());
 }
 
-Batch TagTask::prepare(std::int64_t index) const {
-  const std::vector<std::int64_t>& indices = plan_[static_cast<std::size_t>(index)];
+Batch TagTask::prepare(std::int64_t index, const Share& share) const {
+  const auto tokens_of = [&](std::int64_t i) { return std::ssize(training_.tokens.at(i)); };
+  const std::vector<std::int64_t> indices = part_of(plan_[static_cast<std::size_t>(index)], share, tokens_of);
+  if (indices.empty()) return {};
   std::int64_t tokens = 0;
   for (const std::int64_t i : indices) tokens += std::ssize(training_.tokens.at(i));
   return {.content = batch_of(training_, indices), .targets = words_of(training_, indices), .tokens = tokens};

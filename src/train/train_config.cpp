@@ -14,7 +14,7 @@ namespace transformer {
 
 namespace fs = std::filesystem;
 
-void check(const TrainConfig& c) {
+void check(const TrainConfig& c, bool folder) {
   if (c.save_dir.empty()) wrong_setting("train", "save_dir", "is missing: expected a folder for the model and the state of training");
   if (c.max_epoch < 0 || c.max_update < 0)
     wrong_setting("train", c.max_epoch < 0 ? "max_epoch" : "max_update", "is {}: expected 0 or more", std::min(c.max_epoch, c.max_update));
@@ -36,6 +36,9 @@ void check(const TrainConfig& c) {
     if (value < least) wrong_setting("train", key, "is {}: expected {} or more", value, least);
   if (c.lr_scheduler == Schedule::Kind::cosine && c.max_update == 0 && c.max_epoch == 0)
     wrong_setting("train", "lr_scheduler", "is cosine, which needs max_update or max_epoch, where it ends");
+  if (c.batch_parts && (*c.batch_parts < 1 || *c.batch_parts > 4096))
+    wrong_setting("train", "batch_parts", "is {}: expected 1 to 4096", *c.batch_parts);
+  if (!folder) return;
   // Only making the folder tells whether it can be made. One that was not there goes again: there is nothing to keep yet.
   std::vector<fs::path> made;
   std::error_code error;

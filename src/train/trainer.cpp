@@ -31,29 +31,58 @@ bool smaller_is_better(std::string_view metric) {
 
 }  // namespace
 
-// One update from the gradients of several batches, each weighted by its share of the targets. How it went is known when the
-// device has come so far: see settle.
-void Trainer::State::update(std::vector<Batch>& batches) {
+// The gradients of micro-batches numbered begin … end, summed as a tree, halves first: as processes of which each has one do.
+template <class Compute>
+void Trainer::State::sum_halves(std::span<const Prepared> mine, std::uint32_t begin, std::uint32_t end, Compute&& compute) {
+  if (mine.empty()) return;
+  if (mine.size() == 1) return compute(mine.front(), false);
+  const std::uint32_t middle = (begin + end) / 2;
+  const auto at = static_cast<std::size_t>(
+      std::find_if(mine.begin(), mine.end(), [&](const Prepared& micro) { return micro.number >= middle; }) - mine.begin());
+  sum_halves(mine.first(at), begin, middle, compute);
+  if (at == mine.size()) return;
+  if (at == 0) return sum_halves(mine, middle, end, compute);
+  const Adam::Gradients first = adam.take_gradients(ctx);
+  sum_halves(mine.subspan(at), middle, end, compute);
+  adam.add_gradients(ctx, first);
+}
+
+// One update from the gradients of several micro-batches, each weighted by its share of the targets of all processes, which have
+// micro_batches together. How it went is known when the device has come so far: see settle.
+void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, std::uint32_t micro_batches) {
+  const bool whole = micro_batches == 1;
   ++step;
   ctx.random().begin_step(static_cast<std::uint32_t>(step));
   auto done = std::make_unique<Launched>();
   done->step = step, done->epoch = epoch + 1, done->lr = schedule(step);
-  for (const Batch& b : batches) done->targets += static_cast<double>(b.targets), done->tokens += b.tokens;
-  Pass pass(ctx);
+  done->targets = all.targets, done->tokens = static_cast<std::int64_t>(all.tokens);
+  std::optional<Pass> pass;  // what processes exchange cannot be repeated without them
+  if (processes.alone()) pass.emplace(ctx);
+  std::vector<Tensor> now = tensors_of(statistics);
   const Weights statistics_before = copy_of(ctx, statistics);
+  StatisticsMean mean(ctx, whole ? std::vector<Tensor>() : now, statistics_before);
   adam.begin(ctx, done->lr);
-  for (const Batch& b : batches) {
-    const double share = static_cast<double>(b.targets) / done->targets;
-    const Tensor loss = task.loss(ctx, b);
+  const auto compute = [&](const Prepared& micro, bool last) {
+    ctx.random().begin_step(static_cast<std::uint32_t>(step), micro.number);
+    mean.begin(ctx);
+    const double share = static_cast<double>(micro.batch.targets) / done->targets;
+    const Tensor loss = task.loss(ctx, micro.batch);
     adam.add_loss(ctx, loss, share);
-    backward(ctx, loss, batches.size() == 1 ? Tensor() : Tensor::full(ctx, loss.shape(), static_cast<float>(share)));
+    mean.add(ctx, share);
+    backward(ctx, loss, whole ? Tensor() : Tensor::full(ctx, loss.shape(), static_cast<float>(share)),
+             last ? adam.exchanging(ctx) : nullptr);
+  };
+  if (parts == 1 || mine.size() < 2) {
+    for (const Prepared& micro : mine) compute(micro, &micro == &mine.back());
+  } else {
+    sum_halves(mine, 0, micro_batches, compute);
   }
+  mean.finish(ctx);
   adam.update(ctx, config.clip_norm);
   adam.zero_gradients();
-  std::vector<Tensor> now = tensors_of(statistics);
   if (!now.empty()) kernels(ctx).undo_if_skipped(ctx, statistics_before, now, adam.step_state());
   if (!ema.empty()) kernels(ctx).blend(ctx, ema.blocks, config.ema_decay, ema.of, adam.step_state());
-  pass.end();
+  if (pass) pass->end();
   done->arrival = adam.result(ctx, done->result);
   launched.push_back(std::move(done));
 }
@@ -110,24 +139,39 @@ void Trainer::State::report(const Launched& u) {
   Metrics values{{"loss", loss}};
   if (words.perplexity) values.emplace_back("perplexity", std::exp(loss));
   values.insert(values.end(), {{"lr", u.lr}, {"gradient_norm", gradient_norm}, {fmt::format("{}_per_second", words.units), speed}});
-  log->add({.step = u.step, .epoch = u.epoch, .split = "train", .seconds = now, .values = values});
+  if (log) log->add({.step = u.step, .epoch = u.epoch, .split = "train", .seconds = now, .values = values});
   loss_sum = targets = tokens = 0.0;
   since = now;
 }
 
 void Trainer::State::train_epoch(std::int64_t batches) {
-  Prefetcher<Batch> prefetched([this](std::int64_t i) { return task.prepare(i); }, batch, batches);
-  while (batch < batches && !interrupted() && !done()) {
-    std::vector<Batch> several;
-    while (static_cast<std::int64_t>(several.size()) < config.update_freq) {
-      std::optional<Batch> next = prefetched.next();
-      if (!next) break;
-      several.push_back(std::move(*next));
+  const std::vector<MicroBatch> micro = micro_batches(batch, batches, config.update_freq, parts, processes.place());
+  Prefetcher<Batch> prefetched(
+      [&](std::int64_t i) {
+    const MicroBatch& m = micro[static_cast<std::size_t>(i)];
+    return task.prepare(m.batch, m.share);
+      },
+      0, std::ssize(micro));
+  auto next = micro.begin();
+  while (batch < batches && !done()) {
+    const std::int64_t end = std::min(batch + config.update_freq, batches);
+    if (processes.alone() && interrupted()) stopped = true;
+    if (stopped) break;
+    std::vector<Prepared> mine;
+    Totals sums{.stop = interrupted() ? 1.0 : 0.0};
+    for (; next != micro.end() && next->batch < end; ++next) {
+      Batch prepared = std::move(*prefetched.next());
+      if (prepared.targets == 0) continue;  // a part of a small batch
+      sums.targets += static_cast<double>(prepared.targets), sums.tokens += static_cast<double>(prepared.tokens);
+      mine.push_back({std::move(prepared), next->number});
     }
+    sums = total(processes, sums);
+    stopped = !processes.alone() && sums.stop > 0.0;
+    if (stopped) break;
     ctx.set_training(true);
-    update(several);
+    update(mine, sums, static_cast<std::uint32_t>((end - batch) * parts));
     ctx.set_training(false);
-    batch += static_cast<std::int64_t>(several.size());
+    batch = end;
     settle(ctx.backend().steps_ahead());
     if (batch >= batches) ++epoch, batch = 0;
     const auto now = [&](std::int64_t interval) { return interval > 0 ? step % interval == 0 : batch == 0; };
@@ -183,7 +227,7 @@ void Trainer::State::validate() {
   if (better) best = measured, best_step = step, without_improvement = 0;
   else ++without_improvement;
   if (on_validation) on_validation({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .metrics = measured, .best = better});
-  log->add({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .split = "valid", .seconds = seconds(), .values = measured});
+  if (log) log->add({.step = step, .epoch = batch == 0 ? epoch : epoch + 1, .split = "valid", .seconds = seconds(), .values = measured});
   std::string judged = better ? " (best)" : "";
   if (!is_sound(measured)) judged = ": not finite, so that it cannot be the best";
   if (!better && !best.empty()) judged += fmt::format("; best {:.4g} at step {}", *before, best_step);
@@ -234,10 +278,11 @@ void Trainer::on_validation(std::function<void(const TrainValidation&)> callback
 TrainResult Trainer::run() {
   State& s = *state_;
   s.check_task();
+  s.join();
   s.resume();
   s.since = s.seconds();
   const std::int64_t begun_at = s.step;
-  while (!s.done() && !s.interrupted()) {
+  while (!s.done() && !s.stopped) {
     const std::int64_t batches = s.task.plan(s.epoch);
     if (batches < 1) fail("train", "there is no data: the epoch has no batches");
     s.plan_schedule(batches);
@@ -253,6 +298,7 @@ TrainResult Trainer::run() {
     if (s.out_of_patience()) result.end = TrainResult::End::no_improvement;
     if (s.config.average > 0) s.average(result);
   }
+  s.processes.barrier();  // what the first has written is there
   s.progress.finish();
   return result;
 }

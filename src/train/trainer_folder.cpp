@@ -5,6 +5,7 @@
 
 #include "io/shared/atomic_file.h"
 #include "train/trainer_state.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/io/safetensors.h"
 #include "transformer/ops/copy.h"
 
@@ -20,6 +21,7 @@ std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
 }
 
 void Trainer::State::save_best() {
+  if (!processes.first()) return;
   if (ema.empty()) task.save(folder);
   else with_weights(ctx, averaged, ema.weights, [&] { task.save(folder); });
 }
@@ -33,10 +35,15 @@ SavedRun Trainer::State::saved_run() const {
 
 void Trainer::State::save() {
   if (saved_at == step) return;
+  const std::vector<Adam::State> states = adam.whole_state(ctx);
+  if (!processes.first()) {
+    saved_at = step;
+    return;
+  }
   checkpoints.write(step, [&](const fs::path& at) {
     task.save(at);
     std::vector<std::pair<std::string, Tensor>> tensors;
-    for (const Adam::State& state : adam.state()) {  // not one a parameter: tied ones have one
+    for (const Adam::State& state : states) {  // not one a parameter: tied ones have one
       tensors.emplace_back("m." + state.parameter.name, state.m);
       tensors.emplace_back("v." + state.parameter.name, state.v);
     }
@@ -49,7 +56,9 @@ void Trainer::State::save() {
   keep_checkpoints();
 }
 
-void Trainer::State::keep_checkpoints() const { checkpoints.keep_last(std::max(config.keep_last, config.average)); }
+void Trainer::State::keep_checkpoints() const {
+  if (processes.first()) checkpoints.keep_last(std::max(config.keep_last, config.average));
+}
 
 json Trainer::State::identity() const {
   json out = task.identity();
@@ -59,14 +68,42 @@ json Trainer::State::identity() const {
 
 json Trainer::State::settings() const {
   json out = to_json(config);
-  for (const char* free : {"save_dir", "quiet", "max_epoch", "max_update", "log_interval"}) out.erase(free);
+  for (const char* free : {"save_dir", "quiet", "max_epoch", "max_update", "log_interval", "batch_parts"}) out.erase(free);
   out["precision"] = name_of(ctx.precision());
   out["threads"] = ctx.threads();
+  if (parts != 1) out["batch_parts"] = parts;
+  if (processes.size() != 1) out["processes"] = processes.size();
   return out;
 }
 
+// All are the same program with the same data and settings, and see the same folder; what the first writes, all may read.
+void Trainer::State::join() {
+  if (processes.alone()) return;
+  json mine{{"program", program_fingerprint()}, {"identity", identity()}, {"settings", settings()}};
+  mine["settings"].erase("threads");
+  mine["settings"]["max_update"] = config.max_update, mine["settings"]["max_epoch"] = config.max_epoch;
+  mine["settings"]["batch_parts"] = config.batch_parts.value_or(0);
+  const auto latest = checkpoints.latest();
+  mine["save_dir"] = {{"checkpoint", latest.value_or(0)}};
+  mine["device"] = ctx.device().kind == Device::Kind::cpu ? "cpu" : "another";
+  compare(processes, std::move(mine));
+}
+
+// saved: of the run that this one goes on from, 0: there is none.
+void Trainer::State::decide_parts(std::int64_t saved) {
+  const std::int64_t usual = usual_parts(processes.size(), config.update_freq);
+  parts = config.batch_parts.value_or(saved * config.update_freq >= processes.size() ? saved : usual);
+  if (parts * config.update_freq < processes.size())
+    wrong_setting("train", "batch_parts", "is {}: {} processes would have {} parts to compute, and some nothing to do; expected {} or more",
+                  parts, processes.size(), parts * config.update_freq, usual);
+  if (saved > 0 && saved != parts)
+    progress.note(
+        fmt::format("note: batches are cut into {} parts, not {} as before: other elements are dropped from here on", parts, saved));
+}
+
 void Trainer::State::resume() {
-  for (const fs::path& at : {folder, folder / "average"}) remove_temporary_files(at);  // of a run that was killed
+  if (processes.first())
+    for (const fs::path& at : {folder, folder / "average"}) remove_temporary_files(at);  // of a run that was killed
   const auto latest = checkpoints.latest();
   if (!latest) {
     for (const char* name :
@@ -74,8 +111,9 @@ void Trainer::State::resume() {
       if (fs::exists(folder / name))
         fail(folder.string(),
              "this folder holds a model ({}) but no state of training to go on from; choose another folder, so that it is not lost", name);
+    decide_parts(0);
     if (config.ema_decay > 0.0F) ema = Average(ctx, averaged, adam.arena());
-    log.emplace(folder);
+    if (processes.first()) log.emplace(folder);
     return;
   }
   const fs::path at = checkpoints.at(*latest);
@@ -83,6 +121,7 @@ void Trainer::State::resume() {
     const SavedRun saved = read_run(at / "trainer.json");
     if (const auto changed = differences(saved.identity, identity()); !changed.empty())
       fail("train", "this is not the run that was stopped:\n  {}\nUndo the change, or choose another save_dir", fmt::join(changed, "\n  "));
+    decide_parts(saved.settings.value("batch_parts", std::int64_t{1}));
     for (const std::string& change : differences(saved.settings, settings())) progress.note("note: " + change);
 
     task.load(ctx, at);
@@ -107,7 +146,7 @@ void Trainer::State::resume() {
   saved_at = step;
   if (best_step == step) save_best();
   keep_checkpoints();  // the run may have been killed before it did
-  log.emplace(folder, step);
+  if (processes.first()) log.emplace(folder, step);
   if (!done()) progress.note(fmt::format("going on from step {} (epoch {}, {} trained so far)", step, epoch + 1, duration(seconds_before)));
 }
 
@@ -129,7 +168,7 @@ void Trainer::State::average(TrainResult& result) {
     if (!is_sound(result.average) || !weights_are_finite())
       fail("train", "the average of the last {} checkpoints is not finite ({}) and was not saved; the best model, of step {}, is in {}",
            steps.size(), describe(result.average), best_step, folder.string());
-    task.save(make_folder(folder / "average"));
+    if (processes.first()) task.save(make_folder(folder / "average"));
   });
   progress.note(fmt::format("average of the last {} checkpoints: {}", steps.size(), describe(result.average)));
 }

@@ -4,8 +4,10 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "train/checkpoint.h"
+#include "train/distributed.h"
 #include "train/position.h"
 #include "train/weights.h"
 #include "transformer/train/metrics_log.h"
@@ -28,8 +30,9 @@ struct Trainer::State : Position {
   Task& task;
   TrainConfig config;
   const std::atomic<bool>* stop;
+  Communicator& processes;  // all do the same; the first alone writes
   std::filesystem::path folder;
-  FolderLock lock;
+  std::optional<FolderLock> lock;
   Checkpoints checkpoints;
   std::vector<NamedParameter> parameters;
   std::vector<NamedParameter> statistics, averaged;  // the task's; all that averages are of: parameters and statistics
@@ -38,6 +41,9 @@ struct Trainer::State : Position {
   Average ema;  // empty: none
   std::optional<MetricsLog> log;
   Progress progress;
+
+  std::int64_t parts = 1;  // of a batch, see MicroBatch
+  bool stopped = false;    // all have agreed to end
 
   std::int64_t validated_at = -1, saved_at = -1;
   std::int64_t total_steps = 0;  // as far as it can be told
@@ -50,7 +56,9 @@ struct Trainer::State : Position {
   double loss_sum = 0.0, targets = 0.0, tokens = 0.0, gradient_norm = 0.0, since = 0.0;
 
   State(Context& c, Task& t, const TrainConfig& settings, const std::atomic<bool>* stop_flag)
-      : ctx(c), task(t), config(settings), stop(stop_flag), folder((check(settings), make_folder(settings.save_dir))), lock(folder),
+      : ctx(c), task(t), config(settings), stop(stop_flag), processes(c.communicator()),
+        folder((check(settings, processes.first()),
+                processes.first() ? make_folder(settings.save_dir) : std::filesystem::path(settings.save_dir))),
         checkpoints(folder), parameters(t.parameters()), statistics(t.statistics()),
         adam(c, parameters,
              {.beta1 = settings.adam_beta1, .beta2 = settings.adam_beta2, .eps = settings.adam_eps, .weight_decay = settings.weight_decay},
@@ -61,8 +69,9 @@ struct Trainer::State : Position {
                  .total = settings.max_update,
                  .floor = settings.min_lr.value_or(settings.usual_floor * settings.lr)},
         progress(stderr,
-                 {.mode = settings.quiet ? ProgressOptions::Mode::quiet : ProgressOptions::Mode::automatic,
+                 {.mode = settings.quiet || !processes.first() ? ProgressOptions::Mode::quiet : ProgressOptions::Mode::automatic,
                   .log_interval = settings.log_interval}) {
+    if (processes.first()) lock.emplace(folder);
     averaged = parameters;
     averaged.insert(averaged.end(), statistics.begin(), statistics.end());
   }
@@ -84,7 +93,15 @@ struct Trainer::State : Position {
   nlohmann::json identity() const;
   nlohmann::json settings() const;
   void train_epoch(std::int64_t batches);
-  void update(std::vector<Batch>& batches);
+  struct Prepared {
+    Batch batch;
+    std::uint32_t number;  // of the micro-batch in its update
+  };
+  void update(std::vector<Prepared>& mine, const Totals& all, std::uint32_t micro_batches);
+  template <class Compute>
+  void sum_halves(std::span<const Prepared> mine, std::uint32_t begin, std::uint32_t end, Compute&& compute);
+  void join();
+  void decide_parts(std::int64_t saved);
   void settle(int ahead);
   void ended(const Launched& update);
   void report(const Launched& update);

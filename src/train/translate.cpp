@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/shared/share_out.h"
 #include "io/shared/blank.h"
 #include "io/shared/json.h"
 #include "models/shared/purpose.h"
@@ -10,6 +11,7 @@
 #include "tokenizers/shared/tokenizer_config.h"
 #include "train/batch_size.h"
 #include "train/probability.h"
+#include "train/shares.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
 #include "transformer/models/classic.h"
@@ -323,8 +325,11 @@ std::int64_t TranslateTask::plan(std::int64_t epoch) {
   return static_cast<std::int64_t>(plan_.size());
 }
 
-Batch TranslateTask::prepare(std::int64_t index) const {
-  PairIds ids = make_batch(*training_, plan_[static_cast<std::size_t>(index)]);
+Batch TranslateTask::prepare(std::int64_t index, const Share& share) const {
+  const auto tokens_of = [&](std::int64_t i) { return std::ssize(training_->source(i)) + std::ssize(training_->target(i)) + 2; };
+  const std::vector<std::int64_t> pairs = part_of(plan_[static_cast<std::size_t>(index)], share, tokens_of);
+  if (pairs.empty()) return {};
+  PairIds ids = make_batch(*training_, pairs);
   const auto targets = static_cast<std::int64_t>(ids.labels.size()), tokens = static_cast<std::int64_t>(ids.source.size()) + targets;
   if (context().backend().has_passes())
     round_sizes(ids, {.longest_source = network()->encoder.max_length(),
@@ -342,15 +347,30 @@ Metrics TranslateTask::validate(Context& ctx) {
   if (!validation_) return {};
   const NoGradients no_gradients(ctx);
   double sum = 0.0, count = 0.0;
-  for (const auto& indices : plan_epoch(*validation_, std::max(config_.max_tokens, std::int64_t{8192}), 0, 0)) {
-    const PairIds ids = make_batch(*validation_, indices);
+  const auto plan = plan_epoch(*validation_, std::max(config_.max_tokens, std::int64_t{8192}), 0, 0);
+  share_out<double>(
+      ctx, std::ssize(plan),
+      [&](std::int64_t i) {
+    const PairIds ids = make_batch(*validation_, plan[static_cast<std::size_t>(i)]);
     const auto targets = static_cast<double>(ids.labels.size());
-    sum += static_cast<double>(network()->loss(ctx, to_tensors(ctx, ids), 0.0F).item()) * targets;
-    count += targets;
-  }
+    return std::vector{static_cast<double>(network()->loss(ctx, to_tensors(ctx, ids), 0.0F).item()) * targets, targets};
+      },
+      [&](std::int64_t, const std::vector<double>& batch) { sum += batch[0], count += batch[1]; });
   Metrics measured{{"loss", sum / count}, {"perplexity", std::exp(sum / count)}};
   if (config_.eval_bleu) {
-    const auto translated = translator().translate(ctx, validation_sources_, {.num_beams = config_.eval_beam});
+    // Each process translates some, of all lengths.
+    Communicator& processes = ctx.communicator();
+    const auto step = static_cast<std::size_t>(processes.size());
+    std::vector<std::string> mine, translated(validation_sources_.size());
+    for (auto i = static_cast<std::size_t>(processes.rank()); i < translated.size(); i += step) mine.push_back(validation_sources_[i]);
+    mine = translator().translate(ctx, mine, {.num_beams = config_.eval_beam});
+    share_out<char>(
+        ctx, std::ssize(translated),
+        [&](std::int64_t i) {
+      const std::string& text = mine[static_cast<std::size_t>(i) / step];
+      return std::vector<char>(text.begin(), text.end());
+        },
+        [&](std::int64_t i, const std::vector<char>& text) { translated[static_cast<std::size_t>(i)].assign(text.begin(), text.end()); });
     measured.emplace_back("bleu", corpus_bleu(translated, {&validation_references_, 1}, {.tokenizer = config_.eval_tokenize}).score);
   }
   return measured;

@@ -45,7 +45,7 @@ class Pull : public Task {
   std::vector<NamedParameter> statistics() override { return {{"seen", &seen}}; }
   nlohmann::json identity() const override { return {{"data", {{"batches", script_.batches}}}, {"architecture", {{"width", 8}}}}; }
   std::int64_t plan(std::int64_t epoch) override { return epoch_ = epoch, script_.batches; }
-  Batch prepare(std::int64_t index) const override {
+  Batch prepare(std::int64_t index, const Share& = {}) const override {
     return {.content = static_cast<float>(epoch_ * 31 + index * 7 % 5), .targets = 1 + index % 3, .tokens = 4};
   }
   Tensor loss(Context& ctx, const Batch& batch) const override {

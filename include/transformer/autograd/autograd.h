@@ -72,8 +72,9 @@ Tensor record(Context& ctx, Tensor y, const std::vector<Tensor>& inputs, Backwar
 // Will record() record for these inputs? For ops that save more when it does.
 bool records(Context& ctx, std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 
-// Runs the tape backwards from y with dy (default: 1, for a loss of one element).
-void backward(Context& ctx, const Tensor& y, const Tensor& dy = {});
+// Runs the tape backwards from y with dy (default: 1, for a loss of one element). `finished`, when given, is called with each leaf as
+// soon as nothing more will be added to its gradient.
+void backward(Context& ctx, const Tensor& y, const Tensor& dy = {}, const std::function<void(Node& leaf)>& finished = {});
 
 // w in the given dtype. The copy of a leaf is kept with it and made anew only when w has changed since.
 Tensor in_precision(Context& ctx, const Tensor& w, DType dtype);

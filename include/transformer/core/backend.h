@@ -12,6 +12,8 @@
 
 namespace transformer {
 
+class Communicator;
+
 // A copy to the host that was begun: what it writes may be read when it is there.
 class Arrival {
  public:
@@ -49,6 +51,8 @@ class Backend {
   virtual std::unique_ptr<Recorded> record(const std::function<void()>& work);
   // So many updates of a training may be under way before the host must know how the first of them went.
   virtual int steps_ahead() const { return 0; }
+  // One that exchanges this device's memory, given one that exchanges the hosts'.
+  virtual std::shared_ptr<Communicator> communicator(std::shared_ptr<Communicator> hosts);
 
   // What is asked for between begin_pass and end_pass may be done at its end, all at once; a device that has seen a pass may repeat it
   // faster than it is asked for (see Pass). Passes belong to the calling thread. end_pass(false): none of it is to be done.

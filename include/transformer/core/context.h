@@ -9,6 +9,7 @@
 
 #include "transformer/core/allocator.h"
 #include "transformer/core/backend.h"
+#include "transformer/core/communicator.h"
 #include "transformer/core/device.h"
 #include "transformer/core/dtype.h"
 #include "transformer/core/random.h"
@@ -19,7 +20,8 @@ struct ContextOptions {
   Device device = Device::usual();
   int threads = 0;  // 0: all that the machine offers
   std::uint64_t seed = 0;
-  DType precision = DType::float32;  // type of activations: float32 or bfloat16; weights stay float32
+  DType precision = DType::float32;                      // type of activations: float32 or bfloat16; weights stay float32
+  std::shared_ptr<Communicator> communicator = nullptr;  // the processes that train together; null: this one is alone
 };
 
 class PassAllocator;
@@ -33,6 +35,7 @@ class Context {
   Allocator& allocator() { return *allocator_; }
   MemoryStats memory() const;  // of tensors, those of passes too
   Backend& backend() { return *backend_; }
+  Communicator& communicator() { return *communicator_; }
   Random& random() { return random_; }
   DType precision() const { return precision_; }
   void set_precision(DType precision);
@@ -58,7 +61,8 @@ class Context {
   std::uint64_t tape_order_ = 0;
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Allocator> allocator_;
-  std::shared_ptr<Allocator> outside_;           // while a pass is under way: the allocator of everything else
+  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<Allocator> outside_;             // while a pass is under way: the allocator of everything else
   std::shared_ptr<PassAllocator> pass_allocator_;  // made by the second pass
   std::int64_t passes_ = 0;
   Random random_;

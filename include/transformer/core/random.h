@@ -22,12 +22,13 @@ struct RandomStream {
   float uniform(std::uint64_t element) const { return static_cast<float>(bits(element) >> 8) * 0x1p-24F; }  // [0, 1)
 };
 
-// Hands out streams. begin_step(n) makes the n-th step draw the same numbers whatever ran before.
+// Hands out streams. begin_step(n, k) makes the k-th micro-batch of the n-th step draw the same numbers whatever ran before, and
+// whichever process computes it.
 class Random {
  public:
   explicit Random(std::uint64_t seed = 0) : seed_(seed) {}
   void reseed(std::uint64_t seed) { *this = Random(seed); }
-  void begin_step(std::uint32_t step) { step_ = step, op_ = 0; }
+  void begin_step(std::uint32_t step, std::uint32_t micro_batch = 0) { step_ = step, op_ = micro_batch << 16; }
   RandomStream next() { return {seed_, step_, op_++}; }
   std::uint64_t seed() const { return seed_; }
   std::uint32_t step() const { return step_; }

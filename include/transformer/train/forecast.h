@@ -143,7 +143,7 @@ class ForecastTask final : public ModelTask {
   TaskWords words() const override { return {.unit = "win", .units = "windows", .perplexity = false}; }
   nlohmann::json identity() const override;
   std::int64_t plan(std::int64_t epoch) override;
-  Batch prepare(std::int64_t index) const override;
+  Batch prepare(std::int64_t index, const Share& share = {}) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   // loss: the model's own, mse or pinball, over all channels; mse, mae, pinball, coverage: over the targets; in scaled units
   Metrics validate(Context& ctx) override;

@@ -142,7 +142,7 @@ class ImageTask : public ModelTask {
   TaskWords words() const override { return {.unit = "img", .units = "images", .perplexity = false}; }
   nlohmann::json identity() const override;
   std::int64_t plan(std::int64_t epoch) override;
-  Batch prepare(std::int64_t index) const override;
+  Batch prepare(std::int64_t index, const Share& share = {}) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override { return measure(ctx, validation_); }
   std::vector<std::string> metrics() const override;

@@ -143,7 +143,7 @@ class LanguageTask : public ModelTask {
 
   nlohmann::json identity() const override;
   std::int64_t plan(std::int64_t epoch) override;
-  Batch prepare(std::int64_t index) const override;
+  Batch prepare(std::int64_t index, const Share& share = {}) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;
   std::vector<std::string> metrics() const override;

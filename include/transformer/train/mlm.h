@@ -86,7 +86,7 @@ class MlmTask : public EncoderTask {
 
   nlohmann::json identity() const override;
   std::int64_t plan(std::int64_t epoch) override;
-  Batch prepare(std::int64_t index) const override;
+  Batch prepare(std::int64_t index, const Share& share = {}) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;  // loss, perplexity, accuracy: of hidden tokens
   std::vector<std::string> metrics() const override;

@@ -6,9 +6,9 @@
 //     MyTask(Context& ctx, const MyConfig& config) : ModelTask(ctx, "train mine") { build_model(gpt2_config(…)); }
 //     nlohmann::json identity() const override { nlohmann::json out = model_identity(); out["data"] = …; return out; }
 //     std::int64_t plan(std::int64_t epoch) override { order_ = shuffled(samples_, seed(), epoch); … }
-//     Batch prepare(std::int64_t index) const override { return {.content = HostTensors{{"input_ids", {…}}, {"labels", {…}}}, …}; }
-//     Metrics validate(Context& ctx) override { … evaluate(ctx, inputs).at("loss").item() … }
-//     void save_beside(const std::filesystem::path& folder) const override { tokenizer_->save(folder / "tokenizer.json"); }
+//     Batch prepare(std::int64_t index, const Share& share) const override { return {.content = HostTensors{{"input_ids", {…}}, {"labels",
+//     {…}}}, …}; } Metrics validate(Context& ctx) override { … evaluate(ctx, inputs).at("loss").item() … } void save_beside(const
+//     std::filesystem::path& folder) const override { tokenizer_->save(folder / "tokenizer.json"); }
 //   };
 
 #include <functional>

@@ -5,6 +5,7 @@
 //   w ← w - lr/(1-β1ᵗ) · m / (√v/√(1-β2ᵗ) + ε)
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +24,8 @@ struct AdamOptions {
 };
 
 class Arena;
+class Shards;
+struct AdamSlot;
 
 class Adam {
  public:
@@ -51,6 +54,16 @@ class Adam {
   void begin(Context& ctx, float lr);
   void add_loss(Context& ctx, const Tensor& loss, double weight);
   void update(Context& ctx, float max_norm = 0.0F);
+  // Of several processes, which each update a part of the parameters with the sum of all gradients: for the last backward(), after which
+  // gradients are final. They are then exchanged while it goes on.
+  std::function<void(Node&)> exchanging(Context& ctx);
+  // Gradients that are taken away, so that others can be computed, and added to those.
+  struct Gradients {
+    Tensor block;
+    std::vector<bool> given;  // by leaf of the arena
+  };
+  Gradients take_gradients(Context& ctx);
+  void add_gradients(Context& ctx, const Gradients& taken);
   std::unique_ptr<Arrival> result(Context& ctx, StepState& to) const;
   const Tensor& step_state() const { return step_; }  // uint8 [sizeof(StepState)], on the device
 
@@ -63,18 +76,23 @@ class Adam {
     Tensor m, v;
   };
   const std::vector<State>& state() const { return state_; }
-  void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);  // copies
-  std::int64_t steps() const;                                                         // waits for the device
+  // The same of several processes, which have a part each: put together in the host's memory for the first, empty for the others.
+  std::vector<State> whole_state(Context& ctx) const;
+  std::int64_t state_bytes() const { return 2 * m_.numel() * size_of(DType::float32); }  // that this process keeps
+  void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);     // copies
+  std::int64_t steps() const;                                                            // waits for the device
   void set_steps(std::int64_t steps);
 
  private:
   void keep_low_precision(Context& ctx);
+  void add_slots(std::vector<AdamSlot>& slots, std::int64_t begin, std::int64_t end, float decay) const;
 
   AdamOptions options_;
   std::vector<State> state_;
   std::vector<std::size_t> order_;  // in the arena: whose weights decay first, then the others
   std::unique_ptr<Arena> arena_;
-  Tensor m_, v_, low_precision_;  // blocks; the last bfloat16, or undefined
+  std::unique_ptr<Shards> shards_;  // null: this process is alone
+  Tensor m_, v_, low_precision_;    // blocks, or the pieces of m and v; the last bfloat16, or undefined
   Tensor step_;
 };
 

@@ -74,7 +74,7 @@ class TagTask : public EncoderTask {
   TaskWords words() const override { return {.perplexity = false}; }
   nlohmann::json identity() const override;
   std::int64_t plan(std::int64_t epoch) override;
-  Batch prepare(std::int64_t index) const override;
+  Batch prepare(std::int64_t index, const Share& share = {}) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;
   Metrics validate(Context& ctx) override;  // those of Evaluation
   std::vector<std::string> metrics() const override;

@@ -22,6 +22,11 @@ struct Batch {
   std::int64_t tokens = 0;   // real ones, on both sides (or images …): what tokens per second counts
 };
 
+// A part of a batch: parts are about equal, and each sample is in one of them.
+struct Share {
+  std::int64_t part = 0, parts = 1;
+};
+
 // How progress speaks of a task: "29.0k tok/s", and of the metric tokens_per_second.
 struct TaskWords {
   std::string_view unit = "tok", units = "tokens";
@@ -45,8 +50,8 @@ class Task {
 
   // Decides the batches of an epoch (they count from 0), as a function of the seed and the epoch alone; returns how many.
   virtual std::int64_t plan(std::int64_t epoch) = 0;
-  // Batch `index` of the planned epoch. Called from a background thread.
-  virtual Batch prepare(std::int64_t index) const = 0;
+  // Batch `index` of the planned epoch, or a part of it, which may be empty (no targets). Called from a background thread.
+  virtual Batch prepare(std::int64_t index, const Share& share = {}) const = 0;
   // The mean over the batch's targets, on the tape.
   virtual Tensor loss(Context& ctx, const Batch& batch) const = 0;
 

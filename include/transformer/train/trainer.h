@@ -52,6 +52,7 @@ struct TrainConfig {
   std::int64_t average = 0;
   float ema_decay = 0.0F;
   std::int64_t max_bad_updates = 10;
+  std::optional<std::int64_t> batch_parts = {};
   std::int64_t log_interval = 50;
   bool quiet = false;
 
@@ -77,6 +78,9 @@ struct TrainConfig {
     field("average", self.average, "average this many last checkpoints when training ends (0: none)");
     field("ema_decay", self.ema_decay, "validate and save a moving average of the weights with this decay (0: none)");
     field("max_bad_updates", self.max_bad_updates, "stop after this many updates in a row whose gradient is not finite");
+    field("batch_parts", self.batch_parts,
+          "parts that a batch is cut into, for several processes; dropout depends on it, not on how many processes there are (none: as "
+          "many as the processes need)");
     field("log_interval", self.log_interval, "updates between two lines of metrics");
     field("quiet", self.quiet, "no progress display");
   }
@@ -114,7 +118,7 @@ struct TrainValidation {
 
 // Error when settings make no sense, or when the folder cannot be made or written to; nothing is made yet. Trainer does this too; do it
 // first where making the task takes long.
-void check(const TrainConfig& config);
+void check(const TrainConfig& config, bool folder = true);  // false: all but the folder
 
 // The newest complete checkpoint of an earlier run in this folder: what a Trainer there goes on from.
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& folder);

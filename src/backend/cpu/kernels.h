@@ -70,6 +70,8 @@ class CpuKernels final : public Kernels {
   void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx) override;
   void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state) override;
   void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state) override;
+  void share_step(Context& ctx, Tensor& state) override;
+  void whole_step(Context& ctx, Tensor& state) override;
   void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) override;
   void blend(Context& ctx, std::span<Tensor> means, float keep, std::span<const Tensor> xs, const Tensor& state) override;
   void undo_if_skipped(Context& ctx, std::span<const Tensor> before, std::span<Tensor> xs, const Tensor& state) override;

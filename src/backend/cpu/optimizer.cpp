@@ -135,6 +135,17 @@ void CpuKernels::gradient_norm(Context& ctx, std::span<const Tensor> gradients, 
   if (!std::isfinite(s.norm)) s.finite = 0;
 }
 
+void CpuKernels::share_step(Context&, Tensor& state) {
+  StepState& s = state_of(state);
+  s.norm *= s.norm;
+}
+
+void CpuKernels::whole_step(Context&, Tensor& state) {
+  StepState& s = state_of(state);
+  s.norm = std::sqrt(s.norm);
+  s.finite = std::isfinite(s.loss) && std::isfinite(s.norm) ? 1 : 0;
+}
+
 void CpuKernels::adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) {
   StepState& s = state_of(state);
   if (s.finite == 0) return;

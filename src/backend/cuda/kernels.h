@@ -45,6 +45,7 @@ class CudaKernels final : public Kernels {
   void to_host(const std::byte* from, void* to, std::size_t bytes) override;
   std::unique_ptr<Arrival> to_host_later(const std::byte* from, void* to, std::size_t bytes) override;
   void synchronize() override;
+  std::shared_ptr<Communicator> communicator(std::shared_ptr<Communicator> hosts) override;
   std::string description() const override;
   int steps_ahead() const override { return 3; }
   bool has_passes() const override { return true; }
@@ -108,6 +109,8 @@ class CudaKernels final : public Kernels {
   void patchify_backward(Context& ctx, const Tensor& dy, const PatchArgs& args, Tensor& dx) override;
   void add_loss(Context& ctx, const Tensor& loss, double weight, Tensor& state) override;
   void gradient_norm(Context& ctx, std::span<const Tensor> gradients, Tensor& state) override;
+  void share_step(Context& ctx, Tensor& state) override;
+  void whole_step(Context& ctx, Tensor& state) override;
   void adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) override;
   void blend(Context& ctx, std::span<Tensor> means, float keep, std::span<const Tensor> xs, const Tensor& state) override;
   void undo_if_skipped(Context& ctx, std::span<const Tensor> before, std::span<Tensor> xs, const Tensor& state) override;

@@ -80,6 +80,13 @@ __global__ void add_to_loss(const float* loss, double weight, StepState* state) 
   if (!isfinite(state->loss)) state->finite = 0;
 }
 
+__global__ void square_norm(StepState* state) { state->norm *= state->norm; }
+
+__global__ void root_of_norm(StepState* state) {
+  state->norm = sqrt(state->norm);
+  state->finite = isfinite(state->loss) && isfinite(state->norm) ? 1 : 0;
+}
+
 __global__ void prepare_adam(const AdamArgs args, StepState* state, AdamFactors* factors) {
   factors->skip = state->finite == 0;
   if (factors->skip) return;
@@ -193,6 +200,10 @@ double CudaKernels::sum_of_squares(Context& ctx, std::span<const Tensor> tensors
   to_host(total.raw(), &sum, sizeof sum);
   return sum;
 }
+
+void CudaKernels::share_step(Context& ctx, Tensor& state) { launch(ctx, "share_step", square_norm, dim3(1), dim3(1), 0, state_on(state)); }
+
+void CudaKernels::whole_step(Context& ctx, Tensor& state) { launch(ctx, "whole_step", root_of_norm, dim3(1), dim3(1), 0, state_on(state)); }
 
 void CudaKernels::adam(Context& ctx, std::span<AdamSlot> slots, const AdamArgs& args, Tensor& state) {
   std::vector<AdamTensor> tensors;

@@ -1,0 +1,16 @@
+# TRANSFORMER_HAS_MPI: is there an MPI to link with?
+set(TRANSFORMER_HAS_MPI OFF)
+if(NOT TRANSFORMER_MPI STREQUAL "OFF")
+  set(MPI_CXX_SKIP_MPICXX ON)  # the C++ bindings of old
+  if(TRANSFORMER_MPI STREQUAL "ON")
+    find_package(MPI REQUIRED COMPONENTS CXX)
+  else()
+    find_package(MPI QUIET COMPONENTS CXX)
+  endif()
+  if(MPI_CXX_FOUND)
+    set(TRANSFORMER_HAS_MPI ON)
+    message(STATUS "MPI: ${MPI_CXX_LIBRARIES}")
+  else()
+    message(STATUS "MPI: none; training by several processes is left out")
+  endif()
+endif()

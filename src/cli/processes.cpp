@@ -1,0 +1,83 @@
+#include "cli/processes.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "transformer/core/error.h"
+#include "transformer/processes/processes.h"
+
+namespace transformer::cli {
+namespace {
+
+std::shared_ptr<Communicator>& joined() {
+  static std::shared_ptr<Communicator> together;
+  return together;
+}
+
+// N of --devices N; 0 where that is not given, or is no number, which the flag's own check says.
+int devices_of(const std::vector<std::string>& arguments) {
+  constexpr std::string_view flag = "--devices";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& given = arguments[i];
+    if (!given.starts_with(flag)) continue;
+    const std::string value = given.size() > flag.size() && given[flag.size()] == '=' ? given.substr(flag.size() + 1)
+        : given.size() == flag.size() && i + 1 < arguments.size()                     ? arguments[i + 1]
+                                                                                      : "";
+    int count = 0;
+    if (std::from_chars(value.data(), value.data() + value.size(), count).ec == std::errc()) return count;
+  }
+  return 0;
+}
+
+// The same command by so many processes of this machine.
+[[noreturn]] void start(int count, const std::vector<std::string>& arguments) {
+  // As Open MPI is told in its environment, which others ignore: whoever asks for so many wants so many.
+  setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
+  setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+  if (geteuid() == 0)
+    for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"}) setenv(name, "1", 0);
+  char program[4096] = "";
+  if (readlink("/proc/self/exe", program, sizeof program - 1) < 0) std::strcpy(program, "transformer");
+  std::vector<std::string> words{"mpirun", "-n", std::to_string(count), program};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execvp(pointers.front(), pointers.data());
+  fail("--devices", "cannot start mpirun, which starts the {} processes: {}. Install it (Debian: openmpi-bin)", count,
+       std::strerror(errno));
+}
+
+}  // namespace
+
+void begin_processes(const std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != "train") return;
+  if (started_processes() == 1) {
+    if (const int count = devices_of(arguments); count > 1) start(count, arguments);
+  }
+  joined() = join_processes();
+  if (first_process()) return;
+  const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere, stream);
+  close(nowhere);
+}
+
+std::shared_ptr<Communicator> processes() { return joined(); }
+bool first_process() { return !joined() || joined()->first(); }
+void leave_processes() { joined().reset(); }
+
+int failed(const std::string& message, int code) {
+  std::fflush(stdout);
+  if (joined()) end_processes(*joined(), first_process() ? "transformer: " + message : message, code);
+  fmt::print(stderr, "transformer: {}\n", message);
+  return code;
+}
+
+}  // namespace transformer::cli

@@ -1,0 +1,69 @@
+#include "transformer/processes/processes.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string_view>
+
+#include "processes/joined.h"
+#include "transformer/core/parallel.h"
+
+namespace transformer {
+namespace {
+
+// One process that goes the way of several.
+class OneOfOne final : public Communicator {
+ public:
+  OneOfOne() : Communicator(Place{}) {}
+  bool alone() const override { return false; }
+};
+
+std::string_view wanted_processes() {
+  const char* wanted = std::getenv("TRANSFORMER_PROCESSES");
+  return wanted != nullptr ? wanted : "";
+}
+
+}  // namespace
+
+int started_processes() {
+  if (wanted_processes() == "alone") return 1;
+  // Open MPI; MPICH and Intel MPI, and srun with PMI-2; srun. The last is not set for what a batch script runs by itself.
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    if (const char* value = std::getenv(variable))
+      if (const int size = std::atoi(value); size > 1) return size;
+  return 1;
+}
+
+std::shared_ptr<Communicator> join_processes() {
+  const int started = started_processes();
+  if (started > 1) return join_by_mpi(started);
+  return wanted_processes() == "one" ? std::make_shared<OneOfOne>() : nullptr;
+}
+
+void end_processes(Communicator& processes, const std::string& reason, int code) {
+  if (auto* joined = dynamic_cast<JoinedProcesses*>(&processes)) joined->end(reason, code);
+  std::cerr << reason << '\n';
+  std::_Exit(code);
+}
+
+// The launcher may have given each process cores of its own; those that have the same ones share them.
+int fair_threads(Communicator& processes) {
+  struct Cores {
+    char host[256] = "";
+    cpu_set_t set;
+  } mine{};
+  gethostname(mine.host, sizeof mine.host - 1);
+  CPU_ZERO(&mine.set);
+  sched_getaffinity(0, sizeof mine.set, &mine.set);
+  std::vector<Cores> all(static_cast<std::size_t>(processes.size()));
+  processes.all_gather(&mine, sizeof mine, all.data());
+  const auto sharing = std::count_if(
+      all.begin(), all.end(), [&](const Cores& c) { return std::string_view(c.host) == mine.host && CPU_EQUAL(&c.set, &mine.set) != 0; });
+  return std::max(1, hardware_threads() / std::max(1, static_cast<int>(sharing)));
+}
+
+}  // namespace transformer
