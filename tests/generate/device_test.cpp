@@ -71,13 +71,14 @@ struct Writer {
 std::map<std::string, GenerationConfig> ways() {
   std::map<std::string, GenerationConfig> all;
   GenerationConfig c;
-  c.max_new_tokens = 150, c.eos_token_id = {1}, c.num_beams = 1;
+  c.max_new_tokens = 20, c.eos_token_id = {1}, c.num_beams = 1;
   all["greedy"] = c;
+  all["long"] = c, all["long"].max_new_tokens = 135;
   GenerationConfig beam = c;
-  beam.num_beams = 4, beam.no_repeat_ngram_size = 3, beam.suppress_tokens = {7, 8}, beam.max_new_tokens = 40;
+  beam.num_beams = 4, beam.no_repeat_ngram_size = 3, beam.suppress_tokens = {7, 8};
   all["beam"] = beam;
   GenerationConfig ends = c;
-  ends.forced_eos_token_id = {1}, ends.min_new_tokens = 20, ends.max_new_tokens = 30;
+  ends.forced_eos_token_id = {1}, ends.min_new_tokens = 8, ends.max_new_tokens = 12;
   all["forced end"] = ends;
   GenerationConfig drawn = c;
   drawn.do_sample = true, drawn.temperature = 0.9, drawn.top_k = 20, drawn.top_p = 0.9, drawn.num_return_sequences = 3;
@@ -102,7 +103,8 @@ class DeviceGeneration : public testing::TestWithParam<std::string> {};
 void expect_the_cpus(Device device, const std::string& family) {
   Writer far(family, device), near(family, Device::cpu());
   for (const auto& [name, config] : ways())
-    for (const std::size_t prompts : {1, 3, 11}) {
+    for (const std::size_t prompts : {1, 3}) {
+      if (name == "long" && prompts > 1) continue;
       const auto a = far.write(config, prompts), b = near.write(config, prompts);
       EXPECT_EQ(ids_in(a), ids_in(b)) << family << ", " << name << ", " << prompts << " prompts on " << device.str();
     }
@@ -139,7 +141,7 @@ TEST_P(DeviceGeneration, RecordedStepsGiveTheBitsOfThoseAskedFor) {
 TEST_P(DeviceGeneration, AStepIsOneCopyEachWay) {
   Writer writer(GetParam(), Device::guarded());
   GenerationConfig config;
-  config.max_new_tokens = 100, config.num_beams = 2;
+  config.num_beams = 2;
   const auto counted = [&](std::int64_t tokens) {
     config.max_new_tokens = tokens;
     const GuardedCounts before = guarded_counts();
@@ -147,13 +149,13 @@ TEST_P(DeviceGeneration, AStepIsOneCopyEachWay) {
     const GuardedCounts after = guarded_counts();
     return std::pair{after.waits - before.waits, after.uploads - before.uploads};
   };
-  counted(60);
-  const auto [waits, uploads] = counted(60);
-  const auto [more_waits, more_uploads] = counted(80);
-  EXPECT_EQ(more_waits - waits, 20);
+  counted(10);
+  const auto [waits, uploads] = counted(20);
+  const auto [more_waits, more_uploads] = counted(30);
+  EXPECT_EQ(more_waits - waits, 10);
   // The step, and the sequences of one token, which only this device asks for again.
   if (GetParam() == "gpt2" || GetParam() == "llama") {
-    EXPECT_LE(more_uploads - uploads, 2 * 20);
+    EXPECT_LE(more_uploads - uploads, 2 * 10);
   }
 }
 
