@@ -198,10 +198,13 @@ class GenerationLoop::Impl {
 
   // Where the host cannot reach the logits it asks for so many of the best of each row; of rows for which these do not suffice it gets
   // all. 0: none has use for them.
-  std::int64_t best_needed() const {
+  std::int64_t best_needed() {
     std::int64_t most = 0;
-    for (const Row& r : chosen_rows())
-      if (const std::int64_t needed = r.search->needed(r.number); needed <= most_best) most = std::max(most, needed);
+    needed_.clear();
+    for (const Row& r : chosen_rows()) {
+      needed_.push_back(r.search->needed(r.number));
+      if (needed_.back() <= most_best) most = std::max(most, needed_.back());
+    }
     return most < 1 ? 0 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));  // few different numbers
   }
 
@@ -246,9 +249,8 @@ class GenerationLoop::Impl {
       std::vector<char> sufficed(rows.size(), 1);
       const std::size_t k = best_.size() / static_cast<std::size_t>(values_.rows());
       each(rows, [&](const Row& r, std::size_t i) {
-        const std::int64_t needed = r.search->needed(r.number);
         const auto best = std::span(best_).subspan(static_cast<std::size_t>(r.value) * k, k);
-        sufficed[i] = needed >= 0 && needed <= std::ssize(best) &&
+        sufficed[i] = needed_[i] >= 0 && needed_[i] <= std::ssize(best) &&
             r.search->choose_of(r.number, best, vocabulary, chosen_[static_cast<std::size_t>(r.value)]);
       });
       for (std::size_t i = 0; i < rows.size(); ++i)
@@ -381,6 +383,7 @@ class GenerationLoop::Impl {
   Step recorded_step_;
   std::int64_t runs_ = 0, patience_ = soonest;
   std::int64_t steady_ = 0, steady_rows_ = 0;  // steps in a row with one token for each of as many rows
+  std::vector<std::int64_t> needed_;          // best logits, by row
   std::vector<Scored> best_;                  // of each row equally many, where the logits are not at hand
   bool logarithms_ = false;                   // which these are
   std::vector<std::vector<Scored>> chosen_;
