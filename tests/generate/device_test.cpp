@@ -21,24 +21,54 @@ using Prompts = std::vector<std::vector<std::int32_t>>;
 
 json small_model(const std::string& family) {
   if (family == "gpt2")
-    return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}}, {"n_embd", 64}, {"n_head", 4}, {"n_layer", 2},
-            {"n_positions", 200},   {"vocab_size", 301},                    {"eos_token_id", 1}};
+    return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+            {"n_embd", 64},         {"n_head", 4},
+            {"n_layer", 2},         {"n_positions", 200},
+            {"vocab_size", 301},    {"eos_token_id", 1}};
   if (family == "llama")
-    return {{"model_type", "llama"},       {"architectures", {"LlamaForCausalLM"}}, {"hidden_size", 64},       {"intermediate_size", 96},
-            {"num_hidden_layers", 2},      {"num_attention_heads", 4},              {"num_key_value_heads", 2}, {"vocab_size", 301},
-            {"max_position_embeddings", 200}, {"eos_token_id", 1},                  {"rms_norm_eps", 1e-5}};
+    return {{"model_type", "llama"},
+            {"architectures", {"LlamaForCausalLM"}},
+            {"hidden_size", 64},
+            {"intermediate_size", 96},
+            {"num_hidden_layers", 2},
+            {"num_attention_heads", 4},
+            {"num_key_value_heads", 2},
+            {"vocab_size", 301},
+            {"max_position_embeddings", 200},
+            {"eos_token_id", 1},
+            {"rms_norm_eps", 1e-5}};
   if (family == "falcon")
-    return {{"model_type", "falcon"},  {"architectures", {"FalconForCausalLM"}}, {"hidden_size", 64}, {"num_attention_heads", 4},
-            {"num_hidden_layers", 2},  {"vocab_size", 301},                      {"alibi", true},     {"multi_query", false},
-            {"new_decoder_architecture", false}, {"parallel_attn", false},      {"eos_token_id", 1}, {"bos_token_id", 2}};
+    return {{"model_type", "falcon"},
+            {"architectures", {"FalconForCausalLM"}},
+            {"hidden_size", 64},
+            {"num_attention_heads", 4},
+            {"num_hidden_layers", 2},
+            {"vocab_size", 301},
+            {"alibi", true},
+            {"multi_query", false},
+            {"new_decoder_architecture", false},
+            {"parallel_attn", false},
+            {"eos_token_id", 1},
+            {"bos_token_id", 2}};
   json seq2seq{{"d_model", 64}, {"vocab_size", 301}, {"eos_token_id", 1}, {"pad_token_id", 0}, {"decoder_start_token_id", 0}};
   if (family == "t5") {
-    seq2seq.update({{"model_type", "t5"}, {"architectures", {"T5ForConditionalGeneration"}}, {"d_ff", 96}, {"d_kv", 16}, {"num_heads", 4},
-                    {"num_layers", 2}, {"num_decoder_layers", 2}});
+    seq2seq.update({{"model_type", "t5"},
+                    {"architectures", {"T5ForConditionalGeneration"}},
+                    {"d_ff", 96},
+                    {"d_kv", 16},
+                    {"num_heads", 4},
+                    {"num_layers", 2},
+                    {"num_decoder_layers", 2}});
     return seq2seq;
   }
-  seq2seq.update({{"model_type", "marian"}, {"architectures", {"MarianMTModel"}}, {"encoder_layers", 2}, {"decoder_layers", 2},
-                  {"encoder_attention_heads", 4}, {"decoder_attention_heads", 4}, {"encoder_ffn_dim", 96}, {"decoder_ffn_dim", 96},
+  seq2seq.update({{"model_type", "marian"},
+                  {"architectures", {"MarianMTModel"}},
+                  {"encoder_layers", 2},
+                  {"decoder_layers", 2},
+                  {"encoder_attention_heads", 4},
+                  {"decoder_attention_heads", 4},
+                  {"encoder_ffn_dim", 96},
+                  {"decoder_ffn_dim", 96},
                   {"max_position_embeddings", 200}});
   return seq2seq;
 }
