@@ -84,7 +84,7 @@ struct AddTo {
 struct Nest {
   static constexpr int most = 8;
   int loops = 0;
-  std::int64_t n[most], x[most], y[most];
+  std::int64_t n[most] = {}, x[most] = {}, y[most] = {};  // all of it: passes compare arguments byte by byte
   explicit Nest(const std::vector<Loop>& from) {
     for (const Loop& l : from) n[loops] = l.n, x[loops] = l.x, y[loops] = l.y, ++loops;
   }
