@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 #include "generate/source_search.h"
 #include "transformer/core/error.h"
@@ -14,7 +15,7 @@
 namespace transformer {
 namespace {
 
-constexpr std::int64_t most_best = 64;     // what top_k gives
+constexpr std::int64_t most_best = 64;            // what top_k gives
 constexpr std::int64_t soonest = 4, latest = 64;  // steps that are alike before the next is recorded
 constexpr std::int64_t pays = 16;                 // so often must recorded work be run to be worth it
 
@@ -60,6 +61,7 @@ class GenerationLoop::Impl {
     if (rows() == 0) return false;
     compute();
     choose();
+    extend_beams();
     for (Entry& e : entries_) extend(e);
     limit_kept();
     reorder();
@@ -77,6 +79,8 @@ class GenerationLoop::Impl {
     std::uint64_t used = 0;                  // when it was
     std::int64_t row = 0, value = -1;        // its first row of the decoder, and of this step's logits
     std::vector<std::int64_t> parents = {};  // its rows after this step: which rows they go on from
+    std::vector<std::size_t> extended = {};  // the same of a beam, counted from its own first row
+    std::exception_ptr failure = nullptr;    // why there is none
 
     std::int64_t rows() const { return search ? std::ssize(search->running()) : kept > 0 ? 1 : 0; }
     std::vector<std::int64_t> own_rows() const {
@@ -200,11 +204,14 @@ class GenerationLoop::Impl {
   // all. 0: none has use for them.
   std::int64_t best_needed() {
     std::int64_t most = 0;
-    needed_.clear();
-    for (const Row& r : chosen_rows()) {
-      needed_.push_back(r.search->needed(r.number));
-      if (needed_.back() <= most_best) most = std::max(most, needed_.back());
-    }
+    const std::vector<Row> rows = chosen_rows();
+    needed_.resize(rows.size());
+    parallel_for(ctx_.threads(), std::ssize(rows), 16, [&](std::int64_t begin, std::int64_t end) {
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+        needed_[i] = rows[i].search->needed(rows[i].number);
+    });
+    for (const std::int64_t needed : needed_)
+      if (needed <= most_best) most = std::max(most, needed);
     return most < 1 ? 0 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));  // few different numbers
   }
 
@@ -280,24 +287,48 @@ class GenerationLoop::Impl {
     }
   }
 
-  // The entry's rows after this step. A source that is done says so, and leaves its rows or keeps the beginning of its prompt.
-  void extend(Entry& e) {
-    e.parents = e.own_rows();
-    if (!e.chosen()) return;
+  // The rows that those of an entry go on from.
+  std::vector<std::size_t> extended(Entry& e) {
     const auto first = static_cast<std::size_t>(e.value), count = static_cast<std::size_t>(e.rows());
+    for (std::size_t i = first; i < first + count; ++i)
+      if (failures_[i] != nullptr) std::rethrow_exception(failures_[i]);
     std::vector<std::span<const float>> log_p;
     if (log_p_.defined())
       for (std::size_t i = 0; i < count; ++i)
         log_p.emplace_back(log_p_.data<float>() + static_cast<std::int64_t>(first + i) * log_p_.cols(),
                            static_cast<std::size_t>(log_p_.cols()));
+    const std::span<const std::vector<float>> attended = e.search->options().alignment ? std::span(attended_).subspan(first, count)
+                                                                                       : std::span<const std::vector<float>>();
+    return e.search->extend({std::span(chosen_).subspan(first, count), log_p, attended});
+  }
+
+  // Beams know nothing of each other, and tell nobody of their tokens: they are extended side by side.
+  void extend_beams() {
+    std::vector<Entry*> beams;
+    for (Entry& e : entries_)
+      if (e.chosen() && e.search->options().beam > 1) beams.push_back(&e), e.parents = e.own_rows();
+    parallel_for(ctx_.threads(), std::ssize(beams), 4, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        Entry& e = *beams[static_cast<std::size_t>(i)];
+        e.failure = nullptr;
+        try {
+          e.extended = extended(e);
+        } catch (...) {
+          e.failure = std::current_exception();
+        }
+      }
+    });
+  }
+
+  // The entry's rows after this step. A source that is done says so, and leaves its rows or keeps the beginning of its prompt.
+  void extend(Entry& e) {
+    const bool beam = e.chosen() && e.search->options().beam > 1;
+    if (!beam) e.parents = e.own_rows();  // a beam has been extended
+    if (!e.chosen()) return;
     try {
-      for (std::size_t i = first; i < first + count; ++i)
-        if (failures_[i] != nullptr) std::rethrow_exception(failures_[i]);
-      const std::span<const std::vector<float>> attended = e.search->options().alignment ? std::span(attended_).subspan(first, count)
-                                                                                         : std::span<const std::vector<float>>();
+      if (beam && e.failure != nullptr) std::rethrow_exception(std::exchange(e.failure, nullptr));
       std::vector<std::int64_t> parents;
-      for (const std::size_t row : e.search->extend({std::span(chosen_).subspan(first, count), log_p, attended}))
-        parents.push_back(e.row + static_cast<std::int64_t>(row));
+      for (const std::size_t row : beam ? e.extended : extended(e)) parents.push_back(e.row + static_cast<std::int64_t>(row));
       if (!parents.empty()) return void(e.parents = std::move(parents));
     } catch (...) {
       if (!e.search->source().failed) throw;
@@ -383,9 +414,9 @@ class GenerationLoop::Impl {
   Step recorded_step_;
   std::int64_t runs_ = 0, patience_ = soonest;
   std::int64_t steady_ = 0, steady_rows_ = 0;  // steps in a row with one token for each of as many rows
-  std::vector<std::int64_t> needed_;          // best logits, by row
-  std::vector<Scored> best_;                  // of each row equally many, where the logits are not at hand
-  bool logarithms_ = false;                   // which these are
+  std::vector<std::int64_t> needed_;           // best logits, by row
+  std::vector<Scored> best_;                   // of each row equally many, where the logits are not at hand
+  bool logarithms_ = false;                    // which these are
   std::vector<std::vector<Scored>> chosen_;
   std::vector<std::exception_ptr> failures_;
 };
