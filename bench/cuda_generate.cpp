@@ -24,8 +24,10 @@ struct Writing {
 };
 
 json gpt2_writer() {
-  return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}}, {"n_embd", 768},       {"n_head", 12},
-          {"n_layer", 12},        {"n_positions", 1024},                  {"vocab_size", 50257}, {"eos_token_id", 50256}};
+  return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+          {"n_embd", 768},        {"n_head", 12},
+          {"n_layer", 12},        {"n_positions", 1024},
+          {"vocab_size", 50257},  {"eos_token_id", 50256}};
 }
 json marian_base() {
   return {{"model_type", "marian"},
@@ -46,11 +48,11 @@ json marian_base() {
           {"scale_embedding", true}};
 }
 json llama_1b() {
-  return {{"model_type", "llama"},     {"architectures", {"LlamaForCausalLM"}},
-          {"hidden_size", 2048},       {"intermediate_size", 5632},
-          {"num_hidden_layers", 22},   {"num_attention_heads", 32},
-          {"num_key_value_heads", 4},  {"vocab_size", 32000},
-          {"rms_norm_eps", 1e-5},      {"max_position_embeddings", 2048},
+  return {{"model_type", "llama"},       {"architectures", {"LlamaForCausalLM"}},
+          {"hidden_size", 2048},         {"intermediate_size", 5632},
+          {"num_hidden_layers", 22},     {"num_attention_heads", 32},
+          {"num_key_value_heads", 4},    {"vocab_size", 32000},
+          {"rms_norm_eps", 1e-5},        {"max_position_embeddings", 2048},
           {"tie_word_embeddings", false}};
 }
 
@@ -62,7 +64,8 @@ void measure(const Writing& w, bool profile) {
   if (translator != nullptr) dynamic_cast<EncoderDecoderModel&>(*model).complete_fresh(ctx);
   std::unique_ptr<SequenceModel> view;
   const std::int32_t start = w.model.value("decoder_start_token_id", -1);
-  if (translator != nullptr) view = std::make_unique<EncoderDecoderView>(translator->network, 0, SpecialTokens{.pad = start, .bos = start, .eos = 0});
+  if (translator != nullptr)
+    view = std::make_unique<EncoderDecoderView>(translator->network, 0, SpecialTokens{.pad = start, .bos = start, .eos = 0});
   else view = std::make_unique<CausalView>(dynamic_cast<const TextModel&>(*model));
   std::mt19937 random(7);
   std::vector<std::vector<std::int32_t>> prompts(static_cast<std::size_t>(w.sequences));

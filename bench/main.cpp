@@ -1,5 +1,5 @@
-// ./run bench [--threads N] [--rounds N] [--precisions "float32 bfloat16"] [--json FILE]: the speed and memory of a training step of the
-// base model, beside this machine's matmul rate and beside PyTorch, all in one run.
+// ./run bench [--threads N] [--rounds N] [--precisions "float32 bfloat16"] [--peer-modes "eager compile"] [--json FILE]: the speed and
+// memory of a training step of the base model, beside this machine's matmul rate and beside PyTorch, all in one run.
 // ./run bench translate [--source FILE --target FILE] [...]: training of the tiny model on real batches, beside PyTorch.
 // ./run bench task lm|mlm|classify|image|forecast [...]: training of each task, batches and all, beside PyTorch.
 // ./run bench profile WORK [...]: time by kernel of a step.
@@ -20,6 +20,7 @@
 #include "cuda_generate.h"
 #include "decode.h"
 #include "launches.h"
+#include "measure.h"
 #include "overlap.h"
 #include "peers.h"
 #include "task_step.h"
@@ -56,7 +57,7 @@ void measure(BaseStep& step, DType dtype, int threads, int rounds, Measured& m) 
   }
 }
 
-void base_bench(int threads, int rounds, const std::string& precisions, const std::string& json_path) {
+void base_bench(int threads, int rounds, const std::string& precisions, const std::string& peer_modes, const std::string& json_path) {
   json report{{"threads", threads}, {"build", TRANSFORMER_BUILD_TYPE}};
   std::printf("Training step of the base Transformer (512/8/2048, 6+6, vocabulary 32000, 16 pairs of 32 tokens), %d threads\n\n", threads);
   std::printf("%-10s %10s %12s %14s %14s %12s\n", "precision", "ms/step", "tokens/s", "step GFLOP/s", "matmul GFLOP/s", "of matmul");
@@ -76,10 +77,12 @@ void base_bench(int threads, int rounds, const std::string& precisions, const st
                          {"activations", memory.activations},
                          {"needed", needed},
                          {"peak", memory.peak},
-                         {"peak_of_needed", memory.peak / needed}};
+                         {"peak_of_needed", memory.peak / needed},
+                         {"resident", resident_bytes()}};
     }
     if (peers_enabled()) {  // between two rounds of ours, so that all see the same machine
-      for (json& line : run_peer("torch_base_step.py", fmt::format("--threads {} --dtypes {}", threads, name_of(dtype))))
+      for (json& line :
+           run_peer("torch_base_step.py", fmt::format("--threads {} --dtypes {} --modes {}", threads, name_of(dtype), peer_modes)))
         peers.push_back(line);
       BaseStep step(dtype, threads);
       measure(step, dtype, threads, rounds, m);
@@ -101,9 +104,10 @@ void base_bench(int threads, int rounds, const std::string& precisions, const st
     if (!report.contains(dtype)) continue;
     const json& m = report[dtype]["memory"];
     auto mb = [&](const char* key) { return m.at(key).get<double>() / 1e6; };
-    std::printf("\nmemory, %s: weights %.0f + gradients %.0f + Adam %.0f + activations %.0f = %.0f MB; peak %.0f MB = %.2fx\n", dtype,
-                mb("weights"), mb("gradients"), mb("adam"), mb("activations"), mb("needed"), mb("peak"),
-                m.at("peak_of_needed").get<double>());
+    std::printf(
+        "\nmemory, %s: weights %.0f + gradients %.0f + Adam %.0f + activations %.0f = %.0f MB; peak %.0f MB = %.2fx; resident %.0f MB\n",
+        dtype, mb("weights"), mb("gradients"), mb("adam"), mb("activations"), mb("needed"), mb("peak"),
+        m.at("peak_of_needed").get<double>(), mb("resident"));
     for (const json& peer : report[dtype]["peers"])
       std::printf("%s, %s: %.1f ms/step, we are %.2fx as fast\n", peer_name(peer).c_str(), dtype, peer.at("ms_per_step").get<double>(),
                   peer.at("speedup").get<double>());
@@ -228,9 +232,14 @@ int main(int argc, char** argv) try {
     return 0;
   }
   int threads = hardware_threads(), rounds = 5;
-  std::string precisions = "float32 bfloat16", json_path;
-  parse(argc, argv, 1, {{"--threads", &threads}, {"--rounds", &rounds}, {"--precisions", &precisions}, {"--json", &json_path}});
-  base_bench(threads, rounds, precisions, json_path);
+  std::string precisions = "float32 bfloat16", peer_modes = "eager compile", json_path;
+  parse(argc, argv, 1,
+        {{"--threads", &threads},
+         {"--rounds", &rounds},
+         {"--precisions", &precisions},
+         {"--peer-modes", &peer_modes},
+         {"--json", &json_path}});
+  base_bench(threads, rounds, precisions, peer_modes, json_path);
   return 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "transformer_bench: %s\n", e.what());

@@ -385,6 +385,7 @@ int fuzz_request(const std::uint8_t* data, std::size_t size) {
     asked.operator()<ForecastRequest>([](const ForecastRequest&) {});
     asked.operator()<TokenizeRequest>([](const TokenizeRequest&) {});
     asked.operator()<DetokenizeRequest>([](const DetokenizeRequest&) {});
+    asked.operator()<SampleRequest>([](const SampleRequest&) {});
     asked.operator()<CompletionRequest>([&](const CompletionRequest& r) {
       for (const PromptText& prompt : prompts_of(r))
         for (const std::int32_t id : prompt.ids)

@@ -9,6 +9,8 @@ async function answer(response) {
   throw new Error(error?.message ?? (typeof error === "string" ? error : `${response.status} ${response.statusText}`));
 }
 
+let refused = false;  // the user gave no key: he is not asked again and again
+
 // A server that wants a key is asked again with the one that its user gives; it is kept as long as the page is open.
 async function send(path, body, signal) {
   const key = sessionStorage.getItem("key");
@@ -18,8 +20,9 @@ async function send(path, body, signal) {
     body: body === undefined ? undefined : JSON.stringify(body),
     signal,
   });
-  if (response.status !== 401) return response;
+  if (response.status !== 401 || refused) return response;
   const given = window.prompt(t("key"));
+  refused = !given;
   if (!given) return response;
   sessionStorage.setItem("key", given);
   return send(path, body, signal);
@@ -38,6 +41,7 @@ export const models = async () => (await request("v1/models")).data;
 export const explain = (body, signal) => request("explain", body, signal);
 export const translate = (body, signal) => request("translate", body, signal);
 export const trainingRows = (from, signal) => request(`training/metrics?from=${from}`, undefined, signal);
+export const trainingSample = (text, signal) => request("training/sample", { text }, signal);
 
 // Server-sent events of a completion: calls onevent with each JSON value, until [DONE].
 export async function stream(path, body, onevent, signal) {

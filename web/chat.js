@@ -59,6 +59,8 @@ export function show(place, model) {
     } catch (error) {
       if (error.name !== "AbortError") say(error.message, true);
     } finally {
+      // An answer that never began is no part of the conversation.
+      if (!reply.content && messages.at(-1) === reply) messages.pop(), draw();
       running = null;
       button.textContent = t("send");
       box.focus();

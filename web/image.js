@@ -50,10 +50,14 @@ export function imageCard(seen, attention) {
       context.lineWidth = 2.5;
       context.strokeRect(((token - first) % columns) * (size / columns), Math.floor((token - first) / columns) * (height / rows), size / columns, height / rows);
     }
+  }
+  // Said at once: the picture waits until it is decoded and the page knows its width.
+  function tell() {
     pointed.textContent = t("fromToken", { token: tokens[token].text });
+    draw();
   }
   function point(next) {
-    if (next !== token) token = next, draw();
+    if (next !== token) token = next, tell();
   }
   canvas.addEventListener("pointermove", (event) => {
     const x = Math.floor((event.offsetX / canvas.clientWidth) * columns), y = Math.floor((event.offsetY / canvas.clientHeight) * rows);
@@ -77,7 +81,7 @@ export function imageCard(seen, attention) {
     ({ rows, columns, first } = side.grid);
     map = next;
     rolled = rollout;
-    draw();
+    tell();
   });
   const modes = seen.rollout ? segments(t("viewAs"), [["attention", t("attention")], ["rollout", t("rollout")]], mode, (v) => { mode = v; draw(); }) : null;
   const node = card(t("side_patches"), t("imageNote"), modes, element("div", { style: "margin-top:.8rem" }, box), pointed);

@@ -16,7 +16,7 @@ const chosenView = () => (location.hash.slice(1).split("?")[0] in views ? locati
 const chosenModel = () => models.find((model) => model.id === chooser.value);
 
 function render() {
-  leave?.();
+  if (leave) leave(), say("");  // what was under way is no more
   leave = null;
   const current = chosenView(), model = chosenModel();
   const tabs = document.getElementById("tabs");

@@ -83,9 +83,10 @@ export function seriesCard(seen, attention, onchannel) {
     context.strokeStyle = paint("accent");
     context.lineWidth = 2;
     context.strokeRect(x(begin), top + 1, x(end - 1) - x(begin), height - top - bottom - 2);
-    pointed.textContent = t("fromToken", { token: seen.sides[0].tokens[extra + patch].text });
   }
-  const point = (next) => { if (next !== patch && next >= 0 && next < patches.length) patch = next, draw(); };
+  // Said at once: the picture waits until the page knows its width.
+  const tell = () => { pointed.textContent = t("fromToken", { token: seen.sides[0].tokens[extra + patch].text }); };
+  const point = (next) => { if (next !== patch && next >= 0 && next < patches.length) patch = next, tell(), draw(); };
   canvas.addEventListener("pointermove", (event) => {
     const at = ((event.offsetX - left) / (width - left - right)) * (history.length + forecast.length - 1);
     const middle = ([begin, end]) => (begin + end - 1) / 2;
@@ -95,6 +96,7 @@ export function seriesCard(seen, attention, onchannel) {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (move) event.preventDefault(), point(patch + move);
   });
+  tell();
   onWidth(box, (next) => { width = next; draw(); });
   attention.onmap((next) => { map = next; draw(); });
   const legend = element("div", { class: "legend quiet" }, element("span", { style: "--mark: var(--ink)" }, t("history")),

@@ -146,6 +146,7 @@ const table = {
     "No training is being watched. Start the server with --training FOLDER, the folder that 'transformer train --save-dir' writes.",
     "지켜보는 학습이 없습니다. 'transformer train --save-dir'가 쓰는 폴더를 --training으로 주고 서버를 시작하세요.",
   ],
+  trainingWaiting: ["The training has written no numbers yet.", "아직 기록된 숫자가 없습니다."],
   trainingNote: ["Step {step} · {rows} rows · updated every two seconds", "{step}단계 · {rows}줄 · 2초마다 갱신"],
   curve_loss: ["Loss", "손실"],
   curve_lr: ["Learning rate", "학습률"],
@@ -154,6 +155,9 @@ const table = {
   train: ["training", "학습"],
   validation: ["validation", "검증"],
   samples: ["What the model says now", "지금 모델이 하는 말"],
+  samplesNote: ["Each new checkpoint is asked the same.", "새 체크포인트마다 같은 것을 물어봅니다."],
+  samplesAsk: ["What the model in training is asked", "학습 중인 모델에게 물어볼 글"],
+  sampleStep: ["step {step}", "{step}단계"],
   stepAxis: ["step", "단계"],
   tableOf: ["{name}, last value {value}", "{name}, 마지막 값 {value}"],
 };

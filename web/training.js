@@ -10,12 +10,16 @@ const known = { loss: "curve_loss", lr: "curve_lr", gradient_norm: "curve_norm" 
 const notCurves = new Set(["step", "epoch", "split", "seconds"]);
 
 export function show(place) {
-  let next = 0, timer = 0, over = false, rows = 0;
+  let next = 0, timer = 0, over = false, rows = 0, asked = null;  // asked: the checkpoint that was asked last
   const stopper = new AbortController();
   const note = element("p", { class: "note", role: "status" });
   const curves = element("div", { class: "curves" });
-  const samples = element("div", { class: "samples", hidden: true });
-  const sampleCard = element("section", { class: "card", hidden: true }, element("h2", {}, t("samples")), samples);
+  const samples = element("ol", { class: "samples", id: "samples", hidden: true, "aria-live": "polite" });
+  const question = element("input", { type: "text", id: "question", "aria-label": t("samplesAsk"), value: sessionStorage.getItem("question") ?? t("someText"),
+    onchange: () => { sessionStorage.setItem("question", question.value); samples.replaceChildren(); asked = null; } });
+  const silent = element("p", { class: "quiet", id: "silent" });
+  const sampleCard = card(t("samples"), t("samplesNote"), question, silent, samples);
+  sampleCard.hidden = true;
   place.append(element("section", { class: "card" }, element("h2", {}, t("training")), note, curves), sampleCard);
   const charts = new Map();  // by the metric's name
 
@@ -45,16 +49,31 @@ export function show(place) {
       note.textContent = t("trainingNote", { step: row.step, rows });
     }
     for (const chart of touched) chart.draw();
-    if (answer.samples?.length) {
-      sampleCard.hidden = samples.hidden = false;
-      samples.textContent = answer.samples.map((sample) => (typeof sample === "string" ? sample : sample.text)).join("\n\n");
+  }
+
+  // What the newest checkpoint says, the newest first. A model that reads no text says why not.
+  async function listen(checkpoint) {
+    if (checkpoint === null || checkpoint === undefined || checkpoint === asked || !question.value.trim()) return;
+    asked = checkpoint;
+    sampleCard.hidden = false;
+    try {
+      const { step, text, said } = await api.trainingSample(question.value, stopper.signal);
+      if (text !== question.value) return;  // another question was typed meanwhile
+      silent.textContent = "";
+      samples.hidden = false;
+      samples.prepend(element("li", { value: step }, element("span", { class: "quiet" }, t("sampleStep", { step })), ` ${said}`));
+      while (samples.children.length > 40) samples.lastChild.remove();
+    } catch (error) {
+      if (error.name !== "AbortError") silent.textContent = error.message;
     }
   }
 
   async function look() {
     try {
-      take(await api.trainingRows(next, stopper.signal));
-      if (rows === 0) note.textContent = t("trainingNone");
+      const answer = await api.trainingRows(next, stopper.signal);
+      take(answer);
+      listen(answer.checkpoint);
+      if (rows === 0) note.textContent = t("trainingWaiting");
     } catch (error) {
       if (error.name === "AbortError") return;
       if (rows === 0) note.textContent = t("trainingNone");

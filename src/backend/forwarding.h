@@ -30,7 +30,9 @@ class ForwardingKernels : public Kernels {
   void copy_rows(Context& ctx, const Tensor& x, std::span<const std::int64_t> from, Tensor& y, std::span<const std::int64_t> to) override {
     call("copy_rows", &Kernels::copy_rows, ctx, x, from, y, to);
   }
-  void put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y) override { call("put_rows", &Kernels::put_rows, ctx, x, to, y); }
+  void put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tensor& y) override {
+    call("put_rows", &Kernels::put_rows, ctx, x, to, y);
+  }
   void uniform(Context& ctx, RandomStream stream, float low, float high, Tensor& y) override {
     call("uniform", &Kernels::uniform, ctx, stream, low, high, y);
   }

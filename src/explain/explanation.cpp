@@ -51,7 +51,10 @@ std::vector<float> Explanation::map(const MapChoice& choice) const {
 }
 
 std::vector<float> Explanation::rollout(std::string_view name) const {
-  if (stacks.empty()) fail("explain", "{} has no single stack of layers that a roll-out could go through", architecture);
+  if (stacks.empty())
+    fail("explain",
+         "{} has no single stack of layers that a roll-out could go through: look at its stages one by one, as in --view attention",
+         architecture);
   const SeenAttention& a = attention(name.empty() ? attentions.front().name : name);
   if (a.rows != a.columns) fail("explain", "roll-out goes through the layers of one side: {} is from {} to {}", a.name, a.rows, a.columns);
   return attention_rollout(a.layers, a.sample);

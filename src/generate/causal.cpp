@@ -42,11 +42,13 @@ class CausalDecoder final : public StepDecoder {
 
   Tensor repeat(Context& ctx) override {
     const KVCache::Repeating repeating(cache_);
-    return logits(ctx, model_.hidden(ctx, {.ids = cache_.ids(),
-                                           .sequences = Sequences::uniform(cache_.rows(), 1),
-                                           .positions = cache_.positions(),
-                                           .longest = cache_.last_position() + 1,
-                                           .cache = &cache_}));
+    return logits(ctx,
+                  model_.hidden(ctx,
+                                {.ids = cache_.ids(),
+                                 .sequences = Sequences::uniform(cache_.rows(), 1),
+                                 .positions = cache_.positions(),
+                                 .longest = cache_.last_position() + 1,
+                                 .cache = &cache_}));
   }
 
   void add(Context&, std::span<const std::span<const std::int32_t>> sources) override {

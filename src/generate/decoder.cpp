@@ -165,8 +165,8 @@ class TranslationDecoder final : public StepDecoder {
   std::int32_t source_eos_;
   std::int64_t vocabulary_;
   Sequences sources_;
-  Tensor memory_;                       // until the first step
-  std::vector<std::size_t> source_of_;  // of each row
+  Tensor memory_;                          // until the first step
+  std::vector<std::size_t> source_of_;     // of each row
   std::uint64_t cached_ = 0, number_ = 0;  // of what was last prepared: the cache's number, and ours; 0: rows read other sources than then
 };
 

@@ -53,6 +53,8 @@ class Constraint {
         for (const char c : table_->at(id)) states = machine_.next(states, static_cast<std::uint8_t>(c));
     const std::shared_ptr<const std::vector<std::uint8_t>> allowed = tokens_after(states);
     const bool complete = machine_.is_complete(states);
+    if (!complete && std::find(allowed->begin(), allowed->end(), 1) == allowed->end())
+      fail("JSON schema", "the model's vocabulary has no token that the answer could go on with: it cannot write what the schema asks for");
     for (std::size_t i = 0; i < logits.size(); ++i) {
       const bool end = std::find(eos_.begin(), eos_.end(), static_cast<std::int32_t>(i)) != eos_.end();
       if (end ? !complete : i >= allowed->size() || (*allowed)[i] == 0) logits[i] = never;

@@ -62,23 +62,23 @@ template <class F>
 LogitsProcessor banning(F banned) {
   return {[banned](const LogitsRow& row, Logits logits) { ban(logits, banned(row)); },
           {[banned](const LogitsRow& row, std::int64_t after) {
-             if (after == LogitsProcessor::every) return after;
-             const Ids ids = banned(row);
-             return after + std::ssize(ids);
+    if (after == LogitsProcessor::every) return after;
+    const Ids ids = banned(row);
+    return after + std::ssize(ids);
            },
            [banned](const LogitsRow& row, SomeLogits& best) {
-             for (const std::int32_t id : banned(row))
-               if (const auto at = std::lower_bound(best.ids.begin(), best.ids.end(), id); at != best.ids.end() && *at == id)
-                 best.values[static_cast<std::size_t>(at - best.ids.begin())] = never;
-             return true;
-           }}};
+    for (const std::int32_t id : banned(row))
+      if (const auto at = std::lower_bound(best.ids.begin(), best.ids.end(), id); at != best.ids.end() && *at == id)
+        best.values[static_cast<std::size_t>(at - best.ids.begin())] = never;
+    return true;
+          }}};
 }
 
 // Does nothing but where `acts` says so; there it must see the whole row.
 template <class When, class F>
 LogitsProcessor at_times(When acts, F change) {
   return {[acts, change](const LogitsRow& row, Logits logits) {
-            if (acts(row)) change(row, logits);
+    if (acts(row)) change(row, logits);
           },
           {[acts](const LogitsRow& row, std::int64_t after) { return acts(row) ? LogitsProcessor::whole : after; },
            [](const LogitsRow&, SomeLogits&) { return true; }}};
@@ -110,13 +110,13 @@ LogitsProcessor no_bad_words(const std::vector<Ids>& words, const Ids& eos) {
     for (const Ids& word : bad) index_in(vocabulary, word.back(), "bad_words_ids");
   };
   return {[check_ids, plain](const LogitsRow& row, Logits logits) {
-            check_ids(std::ssize(logits));
-            plain(row, logits);
+    check_ids(std::ssize(logits));
+    plain(row, logits);
           },
           {[plain](const LogitsRow& row, std::int64_t after) { return plain.needed(row, after); },
            [check_ids, plain](const LogitsRow& row, SomeLogits& best) {
-             check_ids(best.vocabulary);
-             return plain.change(row, best);
+    check_ids(best.vocabulary);
+    return plain.change(row, best);
            }}};
 }
 

@@ -15,7 +15,8 @@ namespace transformer {
 namespace {
 
 constexpr std::int64_t most_best = 64;     // what top_k gives
-constexpr std::int64_t steady_enough = 4;  // steps that are alike before the next is recorded
+constexpr std::int64_t soonest = 4, latest = 64;  // steps that are alike before the next is recorded
+constexpr std::int64_t pays = 16;                 // so often must recorded work be run to be worth it
 
 std::vector<Scored> fetch(const TopK& top) {
   const std::vector<std::int32_t> both = top.both.to_vector<std::int32_t>();
@@ -171,7 +172,7 @@ class GenerationLoop::Impl {
     const bool alike = std::all_of(lengths.begin(), lengths.end(), [](std::int64_t n) { return n == 1; });
     steady_ = alike && std::ssize(lengths) == steady_rows_ ? steady_ + 1 : 0;
     steady_rows_ = std::ssize(lengths);
-    if (best > 0 && wanted == nullptr && steady_ >= steady_enough && repeated(tokens, best)) return;
+    if (best > 0 && wanted == nullptr && steady_ >= patience_ && repeated(tokens, best)) return;
     values_ = decoder_->next(ctx_, tokens, Sequences(lengths), wanted != nullptr ? &attended : nullptr);
     attended_ = std::move(attended.weights);
     for (Entry& e : entries_) e.read += e.part;
@@ -197,10 +198,13 @@ class GenerationLoop::Impl {
 
   // Where the host cannot reach the logits it asks for so many of the best of each row; of rows for which these do not suffice it gets
   // all. 0: none has use for them.
-  std::int64_t best_needed() const {
+  std::int64_t best_needed() {
     std::int64_t most = 0;
-    for (const Row& r : chosen_rows())
-      if (const std::int64_t needed = r.search->needed(r.number); needed <= most_best) most = std::max(most, needed);
+    needed_.clear();
+    for (const Row& r : chosen_rows()) {
+      needed_.push_back(r.search->needed(r.number));
+      if (needed_.back() <= most_best) most = std::max(most, needed_.back());
+    }
     return most < 1 ? 0 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));  // few different numbers
   }
 
@@ -210,14 +214,15 @@ class GenerationLoop::Impl {
     const std::uint64_t number = decoder_->prepare(ctx_, tokens);
     if (number == 0) return false;
     if (const Step step{number, best, logarithms_}; !recorded_ || step != recorded_step_) {
-      recorded_.reset();
+      if (recorded_) patience_ = runs_ < pays ? std::min(2 * patience_, latest) : soonest;
+      recorded_.reset(), runs_ = 0;
       recorded_ = record(ctx_, [this, step] {
         values_ = decoder_->repeat(ctx_);
         top_ = top_k(ctx_, values_, step.best, step.logarithms);
       });
       recorded_step_ = step;
     }
-    recorded_->run();
+    recorded_->run(), ++runs_;
     best_ = fetch(top_);
     return true;
   }
@@ -244,9 +249,8 @@ class GenerationLoop::Impl {
       std::vector<char> sufficed(rows.size(), 1);
       const std::size_t k = best_.size() / static_cast<std::size_t>(values_.rows());
       each(rows, [&](const Row& r, std::size_t i) {
-        const std::int64_t needed = r.search->needed(r.number);
         const auto best = std::span(best_).subspan(static_cast<std::size_t>(r.value) * k, k);
-        sufficed[i] = needed >= 0 && needed <= std::ssize(best) &&
+        sufficed[i] = needed_[i] >= 0 && needed_[i] <= std::ssize(best) &&
             r.search->choose_of(r.number, best, vocabulary, chosen_[static_cast<std::size_t>(r.value)]);
       });
       for (std::size_t i = 0; i < rows.size(); ++i)
@@ -377,7 +381,9 @@ class GenerationLoop::Impl {
   };
   std::unique_ptr<Recorded> recorded_;
   Step recorded_step_;
+  std::int64_t runs_ = 0, patience_ = soonest;
   std::int64_t steady_ = 0, steady_rows_ = 0;  // steps in a row with one token for each of as many rows
+  std::vector<std::int64_t> needed_;          // best logits, by row
   std::vector<Scored> best_;                  // of each row equally many, where the logits are not at hand
   bool logarithms_ = false;                   // which these are
   std::vector<std::vector<Scored>> chosen_;

@@ -35,8 +35,8 @@ LogitsProcessor by_value(F change) {
   return {[change](const LogitsRow&, Logits logits) { change(logits); },
           {[](const LogitsRow&, std::int64_t) { return LogitsProcessor::every; },
            [change](const LogitsRow&, SomeLogits& best) {
-             change(best.values);
-             return best.all;
+    change(best.values);
+    return best.all;
            }}};
 }
 
@@ -49,8 +49,8 @@ LogitsProcessor temperature(double value) {
   return {[divide](const LogitsRow&, Logits logits) { divide(logits); },
           {[](const LogitsRow&, std::int64_t after) { return after; },
            [divide](const LogitsRow&, SomeLogits& best) {
-             divide(best.values);
-             return true;
+    divide(best.values);
+    return true;
            }}};
 }
 

@@ -231,7 +231,8 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<std::
   } catch (const nlohmann::json::exception& e) {
     fail(where, "a name is not UTF-8: {}", e.what());
   }
-  header.append((8 - header.size() % 8) % 8, ' ');
+  // The format wants a multiple of 8; tensors that begin a line of the cache are read faster where they are mapped.
+  header.append((64 - (sizeof(std::uint64_t) + header.size()) % 64) % 64, ' ');
   if (header.size() > max_header) fail(where, "the header would have {} bytes, at most {} are allowed", header.size(), max_header);
 
   AtomicFile file(path);

@@ -55,6 +55,7 @@ std::unique_ptr<Model> load_model(Context& ctx, const std::filesystem::path& fol
   }
   LoadRules rules = model->load_rules();
   rules.dtype = options.dtype;
+  rules.mapped = options.mapped && at.adapter.empty() && options.lora.rank == 0;
   for (const char* key : {"architectures", "id2label", "num_labels"}) rules.fresh_head |= options.changes.contains(key);
   rules.fresh_head |= !at.adapter.empty();  // which brings what is missing
   const Checkpoint files(at.base);

@@ -257,6 +257,13 @@ Plan plan_load(const std::vector<Binding>& bindings, const Checkpoint& files, co
   return plan;
 }
 
+// Can a parameter be their tensor itself? Small ones are copied: that costs nothing, and they then lie well in memory.
+bool stays_in_file(const Context& ctx, const Binding& b, const SafetensorsFile& file, const std::string& name, DType dtype) {
+  constexpr std::int64_t small = 1 << 18;
+  return ctx.device() == Device::cpu() && b.layout == Layout::plain && !b.reshaped && b.shape() == b.ours.parameter->shape &&
+      file.dtype(name) == dtype && b.shape().numel() >= small;
+}
+
 }  // namespace
 
 std::vector<NamedParameter> load(Context& ctx, const std::vector<Binding>& bindings, const Checkpoint& files, const LoadRules& rules) {
@@ -267,7 +274,12 @@ std::vector<NamedParameter> load(Context& ctx, const std::vector<Binding>& bindi
   for (const auto& [binding, name] : plan.reads) {
     Parameter& p = *binding->ours.parameter;
     if (!p.tensor.defined()) {
-      p.tensor = Tensor::empty(ctx, p.shape, p.shape.rank() > 1 && p.trained ? rules.dtype : DType::float32);
+      const DType dtype = p.shape.rank() > 1 && p.trained ? rules.dtype : DType::float32;
+      if (rules.mapped && stays_in_file(ctx, *binding, files.file(name), name, dtype)) {
+        p.tensor = files.tensor(name);
+        continue;
+      }
+      p.tensor = Tensor::empty(ctx, p.shape, dtype);
       if (p.trained && rules.dtype == DType::float32) require_grad(p.tensor);
     }
     binding->from_theirs(ctx, files.tensor(name), p.tensor);

@@ -44,7 +44,7 @@ void send_error(const ApiError& e, httplib::Response& response) {
 
 }  // namespace
 
-Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedModel>>& models, const std::filesystem::path& training)
+Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedModel>>& models, WatchedTraining* training)
     : options_(options), models_(models), training_(training) {
   const auto gives = [](auto function) -> Handler {
     return [function](const httplib::Request& request, httplib::Response& response) {
@@ -65,6 +65,7 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
   routes_[{"GET", "/health"}] = gives([this](const auto&) { return health(); });
   routes_[{"GET", "/openapi.json"}] = gives([](const auto&) { return openapi(); });
   routes_[{"GET", "/training/metrics"}] = gives([this](const auto& r) { return training_metrics(r); });
+  routes_[{"POST", "/training/sample"}] = gives([this](const auto& r) { return watched().sample(read_body<SampleRequest>(r.body)); });
   routes_[{"GET", "/metrics"}] = [this](const auto&, auto& response) {
     response.set_content(counters_.text(models_, http_->open_connections()), "text/plain; version=0.0.4");
   };

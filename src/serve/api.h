@@ -1,11 +1,10 @@
 #pragma once
 // The endpoints: from requests to answers. Each function takes a request's body and gives the answer's JSON, or throws ApiError.
 
-#include <filesystem>
-
 #include "serve/counters.h"
 #include "serve/http.h"
 #include "serve/requests.h"
+#include "serve/training.h"
 #include "transformer/serve/server.h"
 
 namespace transformer::serve {
@@ -14,7 +13,8 @@ struct RunningAnswer;  // completions.cpp
 
 class Api {
  public:
-  Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedModel>>& models, const std::filesystem::path& training);
+  // training: null where none is watched.
+  Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedModel>>& models, WatchedTraining* training);
 
   void add_routes(HttpServer& http);
 
@@ -52,10 +52,11 @@ class Api {
   nlohmann::json explain(const std::string& body);
   nlohmann::json health() const;
   nlohmann::json training_metrics(const httplib::Request& request) const;
+  WatchedTraining& watched() const;  // ApiError 404 when there is none
 
   const ServerOptions& options_;
   const std::vector<std::unique_ptr<HostedModel>>& models_;
-  std::filesystem::path training_;
+  WatchedTraining* training_;
   Counters counters_;
   HttpServer* http_ = nullptr;
   std::map<std::pair<std::string, std::string>, Handler> routes_;  // by method and path

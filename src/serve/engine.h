@@ -15,7 +15,7 @@
 namespace transformer::serve {
 
 struct EngineLimits {
-  std::int64_t rows = 64;     // sequences that are computed together
+  std::int64_t rows = 256;    // sequences that are computed together
   std::int64_t queue = 1024;  // requests that wait for a place
   LoopLimits loop = {.part = 64, .step_tokens = 256, .kept_tokens = 16384};
   std::int64_t kept_bytes = std::int64_t{256} << 20;  // of keys and values of prompts that are kept for later ones

@@ -1,5 +1,7 @@
 #include "serve/generation.h"
 
+#include <algorithm>
+
 #include "serve/http.h"
 #include "transformer/core/error.h"
 
@@ -7,8 +9,9 @@ namespace transformer::serve {
 
 void wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, std::chrono::steady_clock::time_point until,
               const std::function<bool()>& ready) {
-  while (!changed.wait_for(lock, std::chrono::milliseconds(100), ready)) {
-    if (std::chrono::steady_clock::now() > until) throw ApiError(504, "the answer took too long", {}, "timeout");
+  const auto soon = [&] { return std::min(until, std::chrono::steady_clock::now() + std::chrono::milliseconds(100)); };
+  while (!changed.wait_until(lock, soon(), ready)) {
+    if (std::chrono::steady_clock::now() >= until) throw ApiError(504, "the answer took too long", {}, "timeout");
     if (HttpServer::client_is_gone()) throw ApiError(499, "the client has gone");
   }
 }

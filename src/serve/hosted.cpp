@@ -25,7 +25,7 @@ HostedModel::HostedModel(std::string name, std::filesystem::path folder, const C
 }
 
 Engine::Loaded HostedModel::load(Context& ctx) {
-  model_ = load_model(ctx, folder_, {.dtype = ctx.precision()});
+  model_ = load_model(ctx, folder_, {.dtype = ctx.precision(), .mapped = true});
   purpose_ = model_->purpose();
   switch (purpose_) {
     case Purpose::next_words:

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstring>
+#include <system_error>
 
 #include "transformer/core/error.h"
 
@@ -27,6 +28,19 @@ void allow_many_descriptors() {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// What Content-Length says; 0 where it says nothing to wait for: httplib knows what to answer then, and who expects a "100 Continue" sends
+// no body before it.
+std::int64_t announced_body(std::string_view head) {
+  std::string lower(head);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const std::size_t at = lower.find("\r\ncontent-length:");
+  if (at == std::string::npos || lower.find("\r\nexpect:") != std::string::npos) return 0;
+  std::int64_t length = 0;
+  for (std::size_t i = lower.find_first_not_of(" \t", at + 17); i < lower.size() && lower[i] >= '0' && lower[i] <= '9'; ++i)
+    length = std::min<std::int64_t>(length * 10 + (lower[i] - '0'), std::int64_t{1} << 50);
+  return length;
 }
 
 // A socket as httplib reads and writes it. All of a request must have come by a moment; each piece of an answer may wait for so long.
@@ -216,7 +230,8 @@ void HttpServer::accept_new() {
   }
 }
 
-// Is the head of a request there?
+// Is all of a request there that a client need not be waited for? The head, and a body that is small. Who sends a large one slowly holds a
+// worker for as long as a request may take to come.
 void HttpServer::look_at(int socket) {
   static thread_local std::vector<char> peeked;
   peeked.resize(static_cast<std::size_t>(limits_.head_bytes));
@@ -224,8 +239,13 @@ void HttpServer::look_at(int socket) {
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (got <= 0) return drop(socket);
   const std::string_view head(peeked.data(), static_cast<std::size_t>(got));
-  if (head.find("\r\n\r\n") != std::string_view::npos) return hand_to_worker(socket);
-  if (std::ssize(head) == limits_.head_bytes) return refuse(socket, 431);
+  const std::size_t end = head.find("\r\n\r\n");
+  if (end != std::string_view::npos) {
+    const std::int64_t whole = static_cast<std::int64_t>(end) + 4 + announced_body(head.substr(0, end + 2));
+    if (whole <= std::ssize(head) || whole > limits_.head_bytes) return hand_to_worker(socket);
+  } else if (std::ssize(head) == limits_.head_bytes) {
+    return refuse(socket, 431);
+  }
   Connection& c = watched_[socket];
   if (!c.begun) c = {Clock::now() + limits_.receive, true};
 }
@@ -262,7 +282,11 @@ void HttpServer::hand_to_worker(int socket) {
   epoll_ctl(epoll_, EPOLL_CTL_DEL, socket, nullptr);
   const std::lock_guard lock(mutex_);
   ready_.push_back(socket);
-  if (idle_workers_ < std::ssize(ready_) && std::ssize(workers_) < limits_.workers) workers_.emplace_back([this] { work(); });
+  try {
+    if (idle_workers_ < std::ssize(ready_) && std::ssize(workers_) < limits_.workers) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {  // no more threads: those that are there do the work, if there is one
+    if (workers_.empty()) ready_.pop_back(), ::close(socket), --open_;
+  }
   changed_.notify_one();
 }
 

@@ -3,8 +3,9 @@
 // slow to say what it wants holds no thread.
 //
 // httplib serves a connection by a thread from its first byte to its end. Here a thread (Gate) watches all sockets by epoll: it accepts,
-// and hands a connection to a worker when the whole head of a request is there. A worker answers one request and hands the connection back.
-// So ten thousand idle connections cost ten thousand descriptors; workers are made as they are needed, up to a limit.
+// and hands a connection to a worker when the whole head of a request is there, and its body if it is small. A worker answers one request
+// and hands the connection back. So ten thousand idle connections cost ten thousand descriptors; workers are made as they are needed, up to
+// a limit.
 
 #include <httplib.h>
 

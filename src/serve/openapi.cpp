@@ -90,6 +90,7 @@ json openapi() {
       {"ForecastRequest", schema_of<ForecastRequest>()},
       {"TokenizeRequest", schema_of<TokenizeRequest>()},
       {"DetokenizeRequest", schema_of<DetokenizeRequest>()},
+      {"SampleRequest", schema_of<SampleRequest>()},
       {"ExplainRequest",
        {{"type", "object"}, {"properties", {{"model", text()}}}, {"description", "model, and what it looks at: see docs/explain.md"}}}};
   json paths;
@@ -139,10 +140,13 @@ json openapi() {
                          content(object_of({{"status", text()}, {"models", list_of(text())}}, {"status", "models"})));
   paths["/metrics"] = get("counters for Prometheus", content(text(), "text/plain"));
   paths["/openapi.json"] = get("this description", content(any_object));
-  json watched = get(
-      "the numbers of a training",
-      content(object_of({{"folder", text()}, {"records", list_of(any_object)}, {"next", integer()}, {"restarted", {{"type", "boolean"}}}},
-                        {"records", "next"})));
+  json watched = get("the numbers of a training",
+                     content(object_of({{"folder", text()},
+                                        {"records", list_of(any_object)},
+                                        {"next", integer()},
+                                        {"restarted", {{"type", "boolean"}}},
+                                        {"checkpoint", either({integer(), {{"type", "null"}}})}},
+                                       {"records", "next", "checkpoint"})));
   watched["get"]["parameters"] = {{{"name", "from"},
                                    {"in", "query"},
                                    {"required", false},
@@ -150,6 +154,9 @@ json openapi() {
                                    {"schema", {{"type", "integer"}, {"minimum", 0}}}}};
   watched["get"]["responses"]["404"] = {{"description", "no training is watched"}, {"content", content(reference("Error"))}};
   paths["/training/metrics"] = watched;
+  paths["/training/sample"] = post("what the newest checkpoint of a training says", "SampleRequest",
+                                   content(object_of({{"step", integer()}, {"text", text()}, {"said", text()}}, {"step", "text", "said"})));
+  paths["/training/sample"]["post"]["responses"]["404"] = watched["get"]["responses"]["404"];
   return {{"openapi", "3.1.0"},
           {"info", {{"title", "transformer"}, {"version", TRANSFORMER_VERSION}, {"description", "Models over HTTP: see docs/serve.md"}}},
           {"paths", paths},

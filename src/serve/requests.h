@@ -181,6 +181,16 @@ struct DetokenizeRequest {
   }
 };
 
+struct SampleRequest {
+  std::string text;
+  std::optional<std::int64_t> max_tokens = {};
+
+  static void visit(auto& self, auto&& field) {
+    field("text", self.text, "what the model in training is asked", Bounds{.required = true});
+    field("max_tokens", self.max_tokens, "tokens of its answer at most (48)", Bounds{.least = 1, .most = 512});
+  }
+};
+
 // "stop", a text or several. ApiError when it is neither.
 std::vector<std::string> strings_of(const AnyOf& field, const std::string& name);
 

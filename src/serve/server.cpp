@@ -31,7 +31,7 @@ class Server::Impl {
   void start() {
     for (const auto& m : models_) m->loaded();
     http_ = std::make_unique<HttpServer>(HttpLimits{.body_bytes = options_.max_body_bytes, .connections = options_.max_connections});
-    api_ = std::make_unique<Api>(options_, models_, training);
+    api_ = std::make_unique<Api>(options_, models_, training_ ? &*training_ : nullptr);
     api_->add_routes(*http_);
     port = http_->bind(options_.host, static_cast<int>(options_.port));
     http_->start();
@@ -42,13 +42,15 @@ class Server::Impl {
     for (const auto& m : models_) m->engine().finish();
   }
 
-  std::filesystem::path training;
+  void add_training(const std::filesystem::path& folder) { training_.emplace(folder, context_); }
+
   int port = 0;
 
  private:
   ServerOptions options_;
   ContextOptions context_;
   std::vector<std::unique_ptr<HostedModel>> models_;
+  std::optional<WatchedTraining> training_;
   std::unique_ptr<Api> api_;
   std::unique_ptr<HttpServer> http_;  // the last: its threads use the others
 };
@@ -56,7 +58,7 @@ class Server::Impl {
 Server::Server(const ServerOptions& options, const ContextOptions& context) : impl_(std::make_unique<Impl>(options, context)) {}
 Server::~Server() = default;
 void Server::add_model(const std::string& name, const std::filesystem::path& folder) { impl_->add_model(name, folder); }
-void Server::add_training(const std::filesystem::path& folder) { impl_->training = folder; }
+void Server::add_training(const std::filesystem::path& folder) { impl_->add_training(folder); }
 void Server::start() { impl_->start(); }
 int Server::port() const { return impl_->port; }
 void Server::stop() { impl_->stop(); }

@@ -1,5 +1,5 @@
 // The endpoints that give an answer at once.
-#include <fstream>
+#include <sstream>
 
 #include "io/shared/base64.h"
 #include "models/shared/purpose.h"
@@ -308,9 +308,12 @@ json Api::detokenize(const DetokenizeRequest& request) const {
   return {{"model", model.name()}, {"text", model.tokenizers().target->decode(ids)}};
 }
 
-// Lines of metrics.jsonl from byte `from` on. A half-written last line comes with a later call.
+WatchedTraining& Api::watched() const {
+  if (training_ == nullptr) throw ApiError(404, "no training is watched: start the server with --training FOLDER", {}, "not_found");
+  return *training_;
+}
+
 json Api::training_metrics(const httplib::Request& request) const {
-  if (training_.empty()) throw ApiError(404, "no training is watched: start the server with --training FOLDER", {}, "not_found");
   std::int64_t from = 0;
   if (request.has_param("from")) {
     const std::string text = request.get_param_value("from");
@@ -318,23 +321,7 @@ json Api::training_metrics(const httplib::Request& request) const {
       detail::wrong("from", "what 'next' of an earlier answer was");
     from = std::stoll(text);
   }
-  json records = json::array();
-  std::ifstream in(training_ / "metrics.jsonl", std::ios::binary);
-  in.seekg(0, std::ios::end);
-  const std::int64_t size = in ? static_cast<std::int64_t>(in.tellg()) : 0;
-  const bool again = from > size;  // a new training: from the beginning
-  if (again) from = 0;
-  constexpr std::int64_t most = 1 << 20;  // bytes of an answer
-  std::string text(static_cast<std::size_t>(std::min(size - from, most)), '\0');
-  if (in) in.seekg(from), in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  std::int64_t next = from;
-  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    json record = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
-                              false);
-    if (record.is_object()) records.push_back(std::move(record));
-    next = from + static_cast<std::int64_t>(end) + 1;
-  }
-  return {{"folder", training_.filename().string()}, {"records", records}, {"next", next}, {"restarted", again}};
+  return watched().metrics(from);
 }
 
 }  // namespace transformer::serve

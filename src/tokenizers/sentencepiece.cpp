@@ -1,4 +1,5 @@
 // Subword models by the SentencePiece library: its reference implementation of training, encoding and decoding.
+#include <malloc.h>
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
@@ -340,6 +341,9 @@ TokenizerPtr train_sentencepiece(const LineSource& source, const SentencePieceOp
   std::string model;
   const Status status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
   if (!status.ok()) fail_training(options, others, status);
+#ifdef __GLIBC__
+  malloc_trim(0);  // training took many times what is left of it: the system may have that back
+#endif
   return from_bytes("sentencepiece", model);
 }
 

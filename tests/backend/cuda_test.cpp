@@ -1,5 +1,7 @@
 // What only a GPU can show. Everything else runs there too: TRANSFORMER_DEVICE=cuda.
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <random>
 
 #include "backend/kernels.h"
@@ -23,7 +25,7 @@ struct Attended {
 Attended attended(Context& ctx, const std::vector<float>& values, const Sequences& sequences, std::int64_t heads, std::int64_t d, bool causal) {
   Tensor qkv = Tensor::from<float>(ctx, {sequences.total(), 3 * heads * d}, values);
   require_grad(qkv);
-  const Tensor out = self_attention(ctx, qkv, {.queries = sequences, .heads = heads, .causal = causal});
+  const Tensor out = self_attention(ctx, qkv, {.queries = sequences, .heads = heads, .head_dim = d, .causal = causal});
   backward(ctx, out, out.detach());
   return {out.detach().to_host(), gradient(qkv).to_host()};
 }

@@ -15,13 +15,13 @@ namespace {
 TEST(Profile, CountsCallsAndWork) {
   take_profile();
   profile_kernels(true);
-  Context ctx({.threads = 2});
+  Context ctx({.device = Device::cpu(), .threads = 2});
   profile_kernels(false);
   const Tensor x = random_uniform(ctx, {8, 16});
   Tensor w = random_uniform(ctx, {32, 16});
   require_grad(w);
   for (int i = 0; i < 3; ++i) backward(ctx, linear(ctx, x, w, {}), Tensor::full(ctx, {8, 32}, 1.0F));
-  Context plain({.threads = 2});  // made when nothing was asked for
+  Context plain({.device = Device::cpu(), .threads = 2});  // made when nothing was asked for
   matmul(plain, random_uniform(plain, {7, 16}), random_uniform(plain, {16, 5}));
 
   const std::vector<KernelProfile> profile = take_profile();

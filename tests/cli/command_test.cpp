@@ -1,4 +1,5 @@
 // The command as its user meets it: exit codes, messages, and what goes in and comes out.
+#include "support/op_check.h"
 #include "cli/command.h"
 
 namespace transformer::test {
@@ -173,6 +174,7 @@ TEST_F(Command, AFullDiskIsAnError) {
 
 // Products of bfloat16 are faster where the processor has instructions for them, and slower elsewhere.
 TEST_F(Command, DemoComputesWithWhatIsFast) {
+  NOT_ON_A_GPU("it is asked what the processor does best");
   const auto precision = [&] {
     const std::string help = run("demo --help").out;
     const std::size_t at = help.find("--precision float32|bfloat16=");

@@ -1,4 +1,5 @@
 // `--lora-rank`, `--adapter` and `merge` as their user meets them: for every task, with a base that training does not touch.
+#include "support/op_check.h"
 #include "cli/training.h"
 #include "io/shared/json.h"
 #include "support/toy_images.h"
@@ -195,6 +196,7 @@ TEST_F(LoraCommand, TranslatesImagesAndForecasts) {
 
 // A model whose weights are most of the memory: an adapter needs them once, full training four times.
 TEST_F(LoraCommand, TakesAFractionOfTheMemory) {
+  NOT_ON_A_GPU("it is the host's memory");
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "AddressSanitizer holds back memory that was freed";
 #endif

@@ -21,24 +21,54 @@ using Prompts = std::vector<std::vector<std::int32_t>>;
 
 json small_model(const std::string& family) {
   if (family == "gpt2")
-    return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}}, {"n_embd", 64}, {"n_head", 4}, {"n_layer", 2},
-            {"n_positions", 200},   {"vocab_size", 301},                    {"eos_token_id", 1}};
+    return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+            {"n_embd", 64},         {"n_head", 4},
+            {"n_layer", 2},         {"n_positions", 200},
+            {"vocab_size", 301},    {"eos_token_id", 1}};
   if (family == "llama")
-    return {{"model_type", "llama"},       {"architectures", {"LlamaForCausalLM"}}, {"hidden_size", 64},       {"intermediate_size", 96},
-            {"num_hidden_layers", 2},      {"num_attention_heads", 4},              {"num_key_value_heads", 2}, {"vocab_size", 301},
-            {"max_position_embeddings", 200}, {"eos_token_id", 1},                  {"rms_norm_eps", 1e-5}};
+    return {{"model_type", "llama"},
+            {"architectures", {"LlamaForCausalLM"}},
+            {"hidden_size", 64},
+            {"intermediate_size", 96},
+            {"num_hidden_layers", 2},
+            {"num_attention_heads", 4},
+            {"num_key_value_heads", 2},
+            {"vocab_size", 301},
+            {"max_position_embeddings", 200},
+            {"eos_token_id", 1},
+            {"rms_norm_eps", 1e-5}};
   if (family == "falcon")
-    return {{"model_type", "falcon"},  {"architectures", {"FalconForCausalLM"}}, {"hidden_size", 64}, {"num_attention_heads", 4},
-            {"num_hidden_layers", 2},  {"vocab_size", 301},                      {"alibi", true},     {"multi_query", false},
-            {"new_decoder_architecture", false}, {"parallel_attn", false},      {"eos_token_id", 1}, {"bos_token_id", 2}};
+    return {{"model_type", "falcon"},
+            {"architectures", {"FalconForCausalLM"}},
+            {"hidden_size", 64},
+            {"num_attention_heads", 4},
+            {"num_hidden_layers", 2},
+            {"vocab_size", 301},
+            {"alibi", true},
+            {"multi_query", false},
+            {"new_decoder_architecture", false},
+            {"parallel_attn", false},
+            {"eos_token_id", 1},
+            {"bos_token_id", 2}};
   json seq2seq{{"d_model", 64}, {"vocab_size", 301}, {"eos_token_id", 1}, {"pad_token_id", 0}, {"decoder_start_token_id", 0}};
   if (family == "t5") {
-    seq2seq.update({{"model_type", "t5"}, {"architectures", {"T5ForConditionalGeneration"}}, {"d_ff", 96}, {"d_kv", 16}, {"num_heads", 4},
-                    {"num_layers", 2}, {"num_decoder_layers", 2}});
+    seq2seq.update({{"model_type", "t5"},
+                    {"architectures", {"T5ForConditionalGeneration"}},
+                    {"d_ff", 96},
+                    {"d_kv", 16},
+                    {"num_heads", 4},
+                    {"num_layers", 2},
+                    {"num_decoder_layers", 2}});
     return seq2seq;
   }
-  seq2seq.update({{"model_type", "marian"}, {"architectures", {"MarianMTModel"}}, {"encoder_layers", 2}, {"decoder_layers", 2},
-                  {"encoder_attention_heads", 4}, {"decoder_attention_heads", 4}, {"encoder_ffn_dim", 96}, {"decoder_ffn_dim", 96},
+  seq2seq.update({{"model_type", "marian"},
+                  {"architectures", {"MarianMTModel"}},
+                  {"encoder_layers", 2},
+                  {"decoder_layers", 2},
+                  {"encoder_attention_heads", 4},
+                  {"decoder_attention_heads", 4},
+                  {"encoder_ffn_dim", 96},
+                  {"decoder_ffn_dim", 96},
                   {"max_position_embeddings", 200}});
   return seq2seq;
 }
@@ -71,13 +101,14 @@ struct Writer {
 std::map<std::string, GenerationConfig> ways() {
   std::map<std::string, GenerationConfig> all;
   GenerationConfig c;
-  c.max_new_tokens = 150, c.eos_token_id = {1}, c.num_beams = 1;
+  c.max_new_tokens = 20, c.eos_token_id = {1}, c.num_beams = 1;
   all["greedy"] = c;
+  all["long"] = c, all["long"].max_new_tokens = 135;
   GenerationConfig beam = c;
-  beam.num_beams = 4, beam.no_repeat_ngram_size = 3, beam.suppress_tokens = {7, 8}, beam.max_new_tokens = 40;
+  beam.num_beams = 4, beam.no_repeat_ngram_size = 3, beam.suppress_tokens = {7, 8};
   all["beam"] = beam;
   GenerationConfig ends = c;
-  ends.forced_eos_token_id = {1}, ends.min_new_tokens = 20, ends.max_new_tokens = 30;
+  ends.forced_eos_token_id = {1}, ends.min_new_tokens = 8, ends.max_new_tokens = 12;
   all["forced end"] = ends;
   GenerationConfig drawn = c;
   drawn.do_sample = true, drawn.temperature = 0.9, drawn.top_k = 20, drawn.top_p = 0.9, drawn.num_return_sequences = 3;
@@ -102,7 +133,8 @@ class DeviceGeneration : public testing::TestWithParam<std::string> {};
 void expect_the_cpus(Device device, const std::string& family) {
   Writer far(family, device), near(family, Device::cpu());
   for (const auto& [name, config] : ways())
-    for (const std::size_t prompts : {1, 3, 11}) {
+    for (const std::size_t prompts : {1, 3}) {
+      if (name == "long" && prompts > 1) continue;
       const auto a = far.write(config, prompts), b = near.write(config, prompts);
       EXPECT_EQ(ids_in(a), ids_in(b)) << family << ", " << name << ", " << prompts << " prompts on " << device.str();
     }
@@ -139,7 +171,7 @@ TEST_P(DeviceGeneration, RecordedStepsGiveTheBitsOfThoseAskedFor) {
 TEST_P(DeviceGeneration, AStepIsOneCopyEachWay) {
   Writer writer(GetParam(), Device::guarded());
   GenerationConfig config;
-  config.max_new_tokens = 100, config.num_beams = 2;
+  config.num_beams = 2;
   const auto counted = [&](std::int64_t tokens) {
     config.max_new_tokens = tokens;
     const GuardedCounts before = guarded_counts();
@@ -147,13 +179,13 @@ TEST_P(DeviceGeneration, AStepIsOneCopyEachWay) {
     const GuardedCounts after = guarded_counts();
     return std::pair{after.waits - before.waits, after.uploads - before.uploads};
   };
-  counted(60);
-  const auto [waits, uploads] = counted(60);
-  const auto [more_waits, more_uploads] = counted(80);
-  EXPECT_EQ(more_waits - waits, 20);
+  counted(10);
+  const auto [waits, uploads] = counted(20);
+  const auto [more_waits, more_uploads] = counted(30);
+  EXPECT_EQ(more_waits - waits, 10);
   // The step, and the sequences of one token, which only this device asks for again.
   if (GetParam() == "gpt2" || GetParam() == "llama") {
-    EXPECT_LE(more_uploads - uploads, 2 * 20);
+    EXPECT_LE(more_uploads - uploads, 2 * 10);
   }
 }
 

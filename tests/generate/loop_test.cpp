@@ -1,4 +1,5 @@
 // Sources that join and leave a batch while it is under way.
+#include "support/op_check.h"
 #include "generate/shared/loop.h"
 
 #include <gtest/gtest.h>
@@ -64,6 +65,7 @@ LoopAnswer alone(Context& ctx, const SequenceModel& model, const LoopRequest& re
 }
 
 TEST(Loop, WhoJoinsAndLeavesGetsWhatHeGetsAlone) {
+  NOT_ON_A_GPU("rows with the same bits in every batch");
   for (const char* name : {"gpt2", "llama", "falcon"}) {
     for (const DType precision : {DType::float32, DType::bfloat16}) {
       SCOPED_TRACE(fmt::format("{} {}", name, precision));
@@ -92,6 +94,7 @@ TEST(Loop, WhoJoinsAndLeavesGetsWhatHeGetsAlone) {
 
 // With an encoder: sources that come later bring their memory, and that of those who left goes.
 TEST(Loop, SearchesOfWholeSentencesJoinAndLeave) {
+  NOT_ON_A_GPU("rows with the same bits in every batch");
   const ModelFolder folder(golden_cases("marian").front());
   Context ctx;
   ctx.set_row_invariant(true);
@@ -158,6 +161,7 @@ TEST(Loop, ALongPromptHoldsNobodyUp) {
 }
 
 TEST(Loop, WhoEndsOrFailsLeavesTheOthersAlone) {
+  NOT_ON_A_GPU("rows with the same bits in every batch");
   Context ctx;
   ctx.set_row_invariant(true);
   const Inference inference(ctx);

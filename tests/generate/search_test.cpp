@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "generate/fake_model.h"
 #include "core/shared/top_k.h"
+#include "generate/fake_model.h"
 #include "support/op_check.h"
 #include "transformer/ops/random.h"
 #include "transformer/ops/softmax.h"

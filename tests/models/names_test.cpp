@@ -42,6 +42,38 @@ TEST(Names, FusedMatricesAreSplitAndComeBack) {
   std::filesystem::remove(path);
 }
 
+struct Large {
+  Linear whole{512, {512}}, fused{512, {512, 512}};
+  void visit(auto&& f) { f("whole", whole), f("fused", fused); }
+};
+
+// A large tensor stays in its file, whatever becomes of the file's name; one that is fused of several, or of another type, is copied.
+TEST(Names, LargeTensorsStayInTheFile) {
+  const std::vector<NameRule> names{{"a", "whole"}, {"b.q", "fused", 0}, {"b.k", "fused", 1}};
+  Context ctx({.device = Device::cpu()});
+  Large large;
+  initialize(ctx, large);
+  const TemporaryFolder folder;
+  const auto path = folder / "model.safetensors";
+  save_safetensors(path, named_tensors(bind_names(parameters(large), names)));
+  Large copied, mapped, low;
+  {
+    const SafetensorsFile file(path);
+    const auto lies_in_file = [&](const Tensor& t) { return t.raw() == file.tensor("a.weight").raw(); };
+    load(ctx, bind_names(parameters(copied), names), Checkpoint(file));
+    load(ctx, bind_names(parameters(mapped), names), Checkpoint(file), {.mapped = true});
+    load(ctx, bind_names(parameters(low), names), Checkpoint(file), {.dtype = DType::bfloat16, .mapped = true});
+    EXPECT_FALSE(lies_in_file(copied.whole.weight.tensor));
+    EXPECT_TRUE(lies_in_file(mapped.whole.weight.tensor));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(mapped.whole.weight.tensor.raw()) % 64, 0u) << "our own files begin at whole lines";
+    EXPECT_EQ(low.whole.weight.tensor.dtype(), DType::bfloat16);
+  }
+  std::filesystem::remove(path);
+  const auto ours = parameters(copied), theirs = parameters(mapped);
+  for (std::size_t i = 0; i < ours.size(); ++i)
+    EXPECT_EQ(theirs[i].parameter->tensor.to_vector<float>(), ours[i].parameter->tensor.to_vector<float>());
+}
+
 TEST(Names, ReportsEverythingThatDoesNotFitAtOnceAndChangesNothing) {
   Context ctx;
   Toy toy;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "support/op_check.h"
 #include "transformer/core/context.h"
 #include "transformer/core/tensor.h"
 #include "transformer/ops/linear.h"
@@ -20,6 +21,7 @@ Tensor made_numbers(Context& ctx, const Shape& shape, std::uint32_t seed, DType 
 }
 
 TEST(RowInvariant, ARowHasTheSameBitsInEveryBatch) {
+  NOT_ON_A_GPU("rows with the same bits in every batch");
   for (const DType type : {DType::float32, DType::bfloat16}) {
     Context ctx({.precision = type});
     ctx.set_row_invariant(true);

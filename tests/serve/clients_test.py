@@ -39,7 +39,7 @@ def make_models():
     if "writer" not in models:
         models["writer"] = str(out / "writer")
         if not (out / "writer" / "model.safetensors").exists():
-            (out / "text.txt").write_text("To be, or not to be, that is the question. 나는 학교에 간다. {\"name\": 0123456789}\n" * 300, encoding="utf-8")
+            (out / "text.txt").write_text("To be, or not to be, that is the question. 나는 학교에 간다. {\"name\": 0123456789, \"age\"}\n" * 300, encoding="utf-8")
             subprocess.run([command, "train", "lm", "--text", "text.txt", "--save-dir", "writer", "--context", "256", "--d-model", "48",
                             "--num-heads", "4", "--num-layers", "2", "--batch-size", "4", "--max-update", "30"], cwd=out, check=True,
                            capture_output=True)

@@ -24,6 +24,11 @@
 #include "transformer/core/context.h"
 #include "transformer/core/tensor.h"
 
+// For what the CPU promises and a GPU does not: that a row's bits do not depend on what else is in its batch, or what is known of the
+// processor and of the host's memory.
+#define NOT_ON_A_GPU(why) \
+  if (::transformer::Device::usual().kind == ::transformer::Device::Kind::cuda) GTEST_SKIP() << "not promised on a GPU: " why
+
 namespace transformer::test {
 
 using Tensors = std::vector<Tensor>;

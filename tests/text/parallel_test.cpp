@@ -306,7 +306,7 @@ TEST(Parallel, RoundedBatchesHaveFewSizes) {
       sizes.insert({batch.source.size(), batch.target.size(), batch.source_lengths.size(), s, t});
       ++batches;
     }
-  EXPECT_LE(std::ssize(sizes) * 8, batches);
+  EXPECT_LE(std::ssize(sizes) * 5, batches);
 }
 
 }  // namespace

@@ -330,10 +330,11 @@ class Page(unittest.TestCase):
     def test_series(self):
         self.show("explore", "prices")
         self.until(lambda: self.all("#curve canvas"), "the curve of the made series")
-        first = self.find("#curve")
+        # An element that is gone cannot be asked whether it is: the first curve is marked, the next one is without the mark.
+        self.browser.execute_script("document.querySelector('#curve').dataset.first = ''")
         self.browser.execute_script("arguments[0].value = arguments[1]", self.find("#text"), prices(60))
         self.click(self.find("#look"))
-        self.until(lambda: self.browser.execute_script("return !arguments[0].isConnected", first) and self.all("#curve canvas"), "the curve")
+        self.until(lambda: self.all("#curve:not([data-first]) canvas"), "the curve")
         before = self.text("#curve .pointed")
         self.find("#curve .marks").send_keys(Keys.ARROW_LEFT)
         self.assertNotEqual(self.text("#curve .pointed"), before)
@@ -359,6 +360,13 @@ class Page(unittest.TestCase):
                 file.write(json.dumps({**last, "step": last["step"] + 1000}) + "\n")
             self.until(lambda: str(last["step"] + 1000) in self.text(".note[role=status]"), "the new row", 15)
             self.assertNotEqual(before, self.text(".note[role=status]"))
+        # What the newest checkpoint says, and what it says to something else.
+        self.until(lambda: self.all("#samples li"), "a sample of what the model says")
+        self.assertRegex(self.text("#samples li"), r"^step \d+\s+\S")
+        self.browser.execute_script("for (const line of document.querySelectorAll('#samples li')) line.dataset.first = ''")
+        self.find("#question").send_keys(Keys.CONTROL, "a")
+        self.find("#question").send_keys("나는", Keys.ENTER)
+        self.until(lambda: self.all("#samples li:not([data-first])") and not self.all("#samples li[data-first]"), "an answer to another question")
         self.screenshot("training", whole=False)
 
     def test_controls_have_names(self):

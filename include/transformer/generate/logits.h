@@ -39,7 +39,7 @@ class LogitsProcessor {
  public:
   using Whole = std::function<void(const LogitsRow& row, std::span<float> logits)>;
   static constexpr std::int64_t every = std::numeric_limits<std::int64_t>::max();  // logit, whatever their ids
-  static constexpr std::int64_t whole = -1;                                         // the row as it is
+  static constexpr std::int64_t whole = -1;                                        // the row as it is
 
   struct OfBest {
     // How many of the row's best logits must be known so that the best `after` of the changed ones are; or every, or whole.
@@ -49,8 +49,8 @@ class LogitsProcessor {
   };
 
   template <class F>
-    requires std::is_invocable_v<const F&, const LogitsRow&, std::span<float>>
-  LogitsProcessor(F change) : whole_(std::move(change)) {}  // NOLINT: any such function is one
+  requires std::is_invocable_v<const F&, const LogitsRow&, std::span<float>> LogitsProcessor(F change)
+      : whole_(std::move(change)) {}  // NOLINT: any such function is one
   LogitsProcessor(Whole change, OfBest of_best) : whole_(std::move(change)), best_(std::move(of_best)) {}
 
   void operator()(const LogitsRow& row, std::span<float> logits) const { whole_(row, logits); }
@@ -74,7 +74,7 @@ LogitsProcessor min_length(std::int64_t length, std::vector<std::int32_t> eos);
 LogitsProcessor min_new_tokens(std::int64_t count, std::vector<std::int32_t> eos);
 LogitsProcessor forced_bos(std::int32_t id);
 LogitsProcessor forced_eos(std::vector<std::int32_t> ids);  // their logits become 0
-LogitsProcessor end_at_longest(std::int32_t eos);  // at its longest a sequence can only end; what that costs counts
+LogitsProcessor end_at_longest(std::int32_t eos);           // at its longest a sequence can only end; what that costs counts
 LogitsProcessor remove_invalid_values();
 LogitsProcessor exponential_decay_length_penalty(std::int64_t start, double factor, std::vector<std::int32_t> eos);
 LogitsProcessor suppress_tokens(std::vector<std::int32_t> ids);

@@ -129,6 +129,9 @@ struct LoadOptions {
   // Of matrices and tables in memory. With bfloat16 there is no float32 copy of them: for inference, in a Context of that
   // precision.
   DType dtype = DType::float32;
+  // For inference: large weights are used where they are in the file instead of being copied, so that a model opens at once. The file must
+  // not be written to meanwhile; one that is replaced by another, as save_model does it, is no matter.
+  bool mapped = false;
   // Settings of config.json that are to be others, for a model that is trained further: another head and its classes, dropout …
   //   {.changes = {{"architectures", {"BertForSequenceClassification"}}, {"id2label", {{"0", "bad"}, {"1", "good"}}}}}
   // With another head or other classes, tensors of the head that the files do not have are initialised.

@@ -63,6 +63,8 @@ struct LoadRules {
   // that are not in the file, or of another size, are initialised, and those of other heads are not used.
   bool fresh_head = false;
   DType dtype = DType::float32;  // of matrices and tables in memory; vectors stay float32. What is not float32 is not trained
+  // Large tensors that are in the file as they are wanted stay there, mapped: nothing is copied, and processes share them.
+  bool mapped = false;
 };
 
 // Copies the checkpoint into the parameters (taking memory for those that have none, as leaves of the tape where they are

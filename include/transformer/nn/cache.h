@@ -48,16 +48,16 @@ class KVCache {
   void begin(Context& ctx, const Sequences& tokens, std::int64_t layers);  // makes room for new tokens, tokens.count() == rows()
   LayerCache& layer(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
   const Sequences& keys() const { return repeats_ ? step_.keys : keys_; }  // old and new tokens of each row, in LayerCache::self
-  void append(Context& ctx, LayerCache& layer, const Tensor& kv);  // kv [new tokens, 2·kv_heads·head_dim]
-  void commit();                                                   // the new tokens count as seen
+  void append(Context& ctx, LayerCache& layer, const Tensor& kv);          // kv [new tokens, 2·kv_heads·head_dim]
+  void commit();                                                           // the new tokens count as seen
 
   // --- steps that are recorded (Backend::record): one new token for each row, in memory that stays where it is ----------
   // Writes the step and counts its tokens as seen. Gives a number that stays the same while work recorded while Repeating may be run
   // for it, and never comes again; 0: nothing was done, as before the first call of the stack.
   std::uint64_t prepare(Context& ctx, std::span<const std::int32_t> ids, std::int64_t first_position);
-  const Tensor& ids() const { return step_.ids; }                // int32 [rows]
-  const Tensor& positions() const { return step_.positions; }    // int32 [rows], counted from first_position
-  std::int64_t last_position() const { return step_.last; }      // the largest of them
+  const Tensor& ids() const { return step_.ids; }              // int32 [rows]
+  const Tensor& positions() const { return step_.positions; }  // int32 [rows], counted from first_position
+  std::int64_t last_position() const { return step_.last; }    // the largest of them
   bool repeats() const { return repeats_; }
   void keep(std::initializer_list<Tensor> tables) { step_.tables = tables; }  // that recorded work reads, and others could let go of
   // While alive, what is asked of the cache is about the step that was prepared.

@@ -21,7 +21,7 @@ struct ServerOptions {
   std::int64_t port = 8080;
   std::string api_key = {};
   std::string cors_origin = {};
-  std::int64_t max_sequences = 64;
+  std::int64_t max_sequences = 256;
   std::int64_t max_queue = 1024;
   std::int64_t max_tokens = 4096;
   std::int64_t max_context = 0;
@@ -54,7 +54,7 @@ class Server {
 
   // Before start. Clients ask for it by its name. Error when there is one of that name.
   void add_model(const std::string& name, const std::filesystem::path& folder);
-  // The folder of a training, for its curves: /training/metrics.
+  // The folder of a training: its curves, and what its newest checkpoint says (/training/metrics, /training/sample).
   void add_training(const std::filesystem::path& folder);
 
   void start();      // Error when a model cannot be loaded, or the address not be had

@@ -83,11 +83,20 @@ HWY_INLINE void Normalisation(std::int64_t rows, float* max, float* sum) {
 // it reads them where they are.
 constexpr std::int64_t kFewRows = 8;
 
+// Rows of keys or values: one behind the other or, where there is a list, by their places in it.
+template <class T>
+struct Rows {
+  const T* all;
+  std::int64_t row, first;
+  const std::int64_t* places;  // null: there is none
+  HWY_INLINE const T* operator[](std::int64_t j) const { return all + (places != nullptr ? places[first + j] : first + j) * row; }
+};
+
 // scores [m, n] = q [m, d] · k [n, d]ᵀ
 template <class T>
-HWY_INLINE void DotRows(Block q, std::int64_t m, const T* HWY_RESTRICT k, std::int64_t k_row, std::int64_t n, std::int64_t d,
-                        Block scores) {
-  for (std::int64_t j = 0; j < n; ++j, k += k_row) {
+HWY_INLINE void DotRows(Block q, std::int64_t m, const Rows<T>& keys, std::int64_t n, std::int64_t d, Block scores) {
+  for (std::int64_t j = 0; j < n; ++j) {
+    const T* HWY_RESTRICT k = keys[j];
     for (std::int64_t r = 0; r < m; ++r) {
       VF sum = hn::Zero(DF());
       ForVectors(d, [&](std::int64_t c, auto whole, std::int64_t some) HWY_ATTR {
@@ -100,8 +109,7 @@ HWY_INLINE void DotRows(Block q, std::int64_t m, const T* HWY_RESTRICT k, std::i
 
 // out [m, d] (+)= weights [m, n] · v [n, d]
 template <class T>
-HWY_INLINE void SumRows(Block weights, std::int64_t m, const T* HWY_RESTRICT v, std::int64_t v_row, std::int64_t n, std::int64_t d,
-                        Block out, bool accumulate) {
+HWY_INLINE void SumRows(Block weights, std::int64_t m, const Rows<T>& v, std::int64_t n, std::int64_t d, Block out, bool accumulate) {
   for (std::int64_t r = 0; r < m; ++r) {
     const float* HWY_RESTRICT p = weights.data + r * weights.row;
     ForVectors(d, [&](std::int64_t c, auto whole, std::int64_t some) HWY_ATTR {
@@ -109,10 +117,10 @@ HWY_INLINE void SumRows(Block weights, std::int64_t m, const T* HWY_RESTRICT v, 
       VF even = accumulate ? Load(to) : hn::Zero(DF()), odd = hn::Zero(DF());  // two chains of additions hide their latency
       std::int64_t j = 0;
       for (; j + 2 <= n; j += 2) {
-        even = hn::MulAdd(hn::Set(DF(), p[j]), LoadSome(whole, v + j * v_row + c, some), even);
-        odd = hn::MulAdd(hn::Set(DF(), p[j + 1]), LoadSome(whole, v + (j + 1) * v_row + c, some), odd);
+        even = hn::MulAdd(hn::Set(DF(), p[j]), LoadSome(whole, v[j] + c, some), even);
+        odd = hn::MulAdd(hn::Set(DF(), p[j + 1]), LoadSome(whole, v[j + 1] + c, some), odd);
       }
-      if (j < n) even = hn::MulAdd(hn::Set(DF(), p[j]), LoadSome(whole, v + j * v_row + c, some), even);
+      if (j < n) even = hn::MulAdd(hn::Set(DF(), p[j]), LoadSome(whole, v[j] + c, some), even);
       Store(hn::Add(even, odd), to);
     });
   }
@@ -143,10 +151,10 @@ class Forward {
         float* o = s.out.data + r * s.width;
         for (std::int64_t c = 0; c < s.width; c += Lanes()) Store(hn::Mul(Load(o + c), hn::Set(DF(), shrink)), o + c);
       }
-      const auto [v, v_row] = rows_of(v_, v_row_, g, keys, s);
       if (m <= kFewRows) {
-        SumRows(s.scores, m, v, v_row, n, d, s.out, any);
+        SumRows(s.scores, m, rows_at(v_, v_row_, g, keys), n, d, s.out, any);
       } else {
+        const auto [v, v_row] = rows_of(v_, v_row_, g, keys, s);
         Pack(v, v_row, n, d, 1.0F, s.v);
         ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
           Gemm(count, d, seen, s.scores.from(first).scalars(), s.v, s.out.from(first), any);
@@ -166,7 +174,13 @@ class Forward {
   }
 
  private:
-  // A block of keys or values of a group's head, and the distance of its rows: where they are, or gathered.
+  // A block of keys or values of a group's head, where they are.
+  Rows<T> rows_at(const T* all, std::int64_t row, const Group& g, Range keys) const {
+    const bool scattered = !args_.keys.rows().empty();
+    return {all + g.kv_head * args_.head_dim, row, g.k_begin + keys.begin, scattered ? args_.keys.rows().data() : nullptr};
+  }
+
+  // The same, and the distance of its rows: where they are, or gathered.
   std::pair<const T*, std::int64_t> rows_of(const T* all, std::int64_t row, const Group& g, Range keys, Scratch& s) const {
     const std::int64_t d = args_.head_dim, first = g.k_begin + keys.begin;
     all += g.kv_head * d;
@@ -185,10 +199,10 @@ class Forward {
     for (std::int64_t b = seen.begin / kKeyBlock; b * kKeyBlock < seen.end; ++b) {
       const Range keys{b * kKeyBlock, std::min(seen.end, (b + 1) * kKeyBlock)};
       const std::int64_t n = keys.end - keys.begin;
-      const auto [k, k_row] = rows_of(k_, k_row_, g, keys, s);
       if (rows.end - rows.begin <= kFewRows) {
-        DotRows(s.q, rows.end - rows.begin, k, k_row, n, d, s.scores);
+        DotRows(s.q, rows.end - rows.begin, rows_at(k_, k_row_, g, keys), n, d, s.scores);
       } else {
+        const auto [k, k_row] = rows_of(k_, k_row_, g, keys, s);
         PackTransposed(k, k_row, n, d, s.k);
         ForStrips(g, rows, keys, [&](std::int64_t first, std::int64_t count, std::int64_t seen) HWY_ATTR {
           Gemm(count, seen, d, s.q.from(first).scalars(), s.k, s.scores.from(first), false);

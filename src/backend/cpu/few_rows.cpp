@@ -2,7 +2,11 @@
 // time. Such a product is as fast as the matrix can be read, so each of its rows is read once, from the first to the last byte.
 #include "backend/cpu/few_rows.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "transformer/core/parallel.h"
 
@@ -19,48 +23,91 @@ namespace HWY_NAMESPACE {
 namespace {
 
 constexpr std::int64_t kBlock = 16;  // rows of w that stay in cache while all rows of a pass over them
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
+constexpr int kCols = 4, kRows = kLanes >= 16 ? 4 : kLanes >= 8 ? 2 : 1;  // of a tile, whose sums fill the registers
 
-// out[r · kBlock + c] = Σ a[r] · w[c] over k, for kRows rows of a and kCols rows of w. Each sum is one chain of additions however many
+// Lane i of what is returned: the sum of the lanes of v[i]. All are added in the same order, wherever they stand.
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE VF SumEach(const VF (&v)[1]) { return v[0]; }
+#else
+template <int kAll>
+HWY_INLINE VF SumEach(const VF (&v)[kAll]) {
+  const DF d;
+  const hn::Repartition<std::uint64_t, DF> pairs;
+  VF four[kAll / 4];  // in each block of four lanes: the block's sums of v[4i] … v[4i + 3]
+#pragma GCC unroll 4
+  for (int i = 0; i < kAll / 4; ++i) {
+    const VF *a = &v[4 * i], *b = a + 1, *c = a + 2, *e = a + 3;
+    const auto ab = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, *a, *b), hn::InterleaveUpper(d, *a, *b)));
+    const auto ce = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, *c, *e), hn::InterleaveUpper(d, *c, *e)));
+    four[i] = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)), hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)));
+  }
+  if constexpr (kAll == 16) {
+    VF eight[2];  // blocks: of four[2i] 0 + 1, of four[2i + 1] 0 + 1, then 2 + 3 of both
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; ++i)
+      eight[i] = hn::Add(hn::OddEvenBlocks(four[2 * i + 1], four[2 * i]),
+                         hn::SwapAdjacentBlocks(hn::OddEvenBlocks(four[2 * i], four[2 * i + 1])));
+    return hn::Add(hn::ConcatLowerLower(d, eight[1], eight[0]), hn::ConcatUpperUpper(d, eight[1], eight[0]));
+  } else if constexpr (kAll == 8) {
+    return hn::Add(hn::ConcatLowerLower(d, four[1], four[0]), hn::ConcatUpperUpper(d, four[1], four[0]));
+  } else {
+    static_assert(kAll == 4);
+    return four[0];
+  }
+}
+#endif
+
+// out[r · kBlock + c] = Σ a[r] · w[c] over k, for some rows of a and some rows of w. Each sum is made in the same order however many
 // there are, so that it has the same bits in every batch; several of them hide their latency.
-template <int kRows, int kCols, class T>
+template <int kSomeRows, int kSomeCols, class T>
 HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HWY_RESTRICT w, std::int64_t w_row, std::int64_t k,
                     float* HWY_RESTRICT out) {
   const DF d;
-  const std::int64_t lanes = Lanes();
-  VF sum[kRows][kCols];
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 8
-    for (int c = 0; c < kCols; ++c) sum[r][c] = hn::Zero(d);
+  VF sum[kSomeRows][kSomeCols];
+#pragma GCC unroll 16
+  for (int r = 0; r < kSomeRows; ++r)
+#pragma GCC unroll 16
+    for (int c = 0; c < kSomeCols; ++c) sum[r][c] = hn::Zero(d);
+  const auto add = [&](std::int64_t at, auto load) HWY_ATTR {
+    VF left[kSomeRows];
+#pragma GCC unroll 16
+    for (int r = 0; r < kSomeRows; ++r) left[r] = Load(a + r * a_row + at);
+#pragma GCC unroll 16
+    for (int c = 0; c < kSomeCols; ++c) {
+      const VF weight = load(w + c * w_row + at);
+      // Rows are too short for the processor to see where reading goes on: it is told.
+      if constexpr (kSomeRows == 1 && kSomeCols == 8) hwy::Prefetch(w + (c + kSomeCols) * w_row + at);
+#pragma GCC unroll 16
+      for (int r = 0; r < kSomeRows; ++r) sum[r][c] = hn::MulAdd(left[r], weight, sum[r][c]);
+    }
+  };
   std::int64_t at = 0;
-  for (; at + lanes <= k; at += lanes) {
-#pragma GCC unroll 8
-    for (int c = 0; c < kCols; ++c) {
-      const VF weight = Load(w + c * w_row + at);
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) sum[r][c] = hn::MulAdd(Load(a + r * a_row + at), weight, sum[r][c]);
-    }
+  for (; at + kLanes <= k; at += kLanes) add(at, [](const T* p) HWY_ATTR { return Load(p); });
+  if (at < k) add(at, [&](const T* p) HWY_ATTR { return LoadN(p, k - at); });  // a is padded with zeros
+  float sums[kLanes];
+  constexpr int kAll = kSomeRows * kSomeCols;
+#pragma GCC unroll 4
+  for (int first = 0; first < kAll; first += kLanes) {
+    VF some[kLanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i) some[i] = first + i < kAll ? sum[(first + i) / kSomeCols][(first + i) % kSomeCols] : hn::Zero(d);
+    hn::StoreU(SumEach(some), d, sums);
+#pragma GCC unroll 16
+    for (int i = 0; i < kLanes; ++i)
+      if (first + i < kAll) out[(first + i) / kSomeCols * kBlock + (first + i) % kSomeCols] = sums[i];
   }
-  if (at < k) {  // a is padded with zeros
-#pragma GCC unroll 8
-    for (int c = 0; c < kCols; ++c) {
-      const VF weight = LoadN(w + c * w_row + at, k - at);
-#pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) sum[r][c] = hn::MulAdd(Load(a + r * a_row + at), weight, sum[r][c]);
-    }
-  }
-#pragma GCC unroll 8
-  for (int r = 0; r < kRows; ++r)
-#pragma GCC unroll 8
-    for (int c = 0; c < kCols; ++c) out[r * kBlock + c] = hn::GetLane(hn::SumOfLanes(d, sum[r][c]));
 }
 
-// kCols rows of w with all of a: three of its rows at a time, whose sums fill the registers of AVX2.
-template <int kCols, class T>
+// Some rows of w with all of a.
+template <int kSomeCols, class T>
 HWY_INLINE void Dots(std::int64_t rows, const float* a, std::int64_t a_row, const T* w, std::int64_t w_row, std::int64_t k, float* out) {
-  for (; rows >= 3; rows -= 3, a += 3 * a_row, out += 3 * kBlock) Dot<3, kCols>(a, a_row, w, w_row, k, out);
-  if (rows == 2) Dot<2, kCols>(a, a_row, w, w_row, k, out);
-  if (rows == 1) Dot<1, kCols>(a, a_row, w, w_row, k, out);
+  for (; rows >= kRows; rows -= kRows, a += kRows * a_row, out += kRows * kBlock) Dot<kRows, kSomeCols>(a, a_row, w, w_row, k, out);
+  if constexpr (kRows > 2) {
+    if (rows == 3) return Dot<3, kSomeCols>(a, a_row, w, w_row, k, out);
+    if (rows == 2) return Dot<2, kSomeCols>(a, a_row, w, w_row, k, out);
+  }
+  if (rows == 1) Dot<1, kSomeCols>(a, a_row, w, w_row, k, out);
 }
 
 template <class T>
@@ -69,8 +116,17 @@ HWY_INLINE void BlockDots(std::int64_t m, std::int64_t n, const float* a, std::i
   std::int64_t j = 0;
   if (m == 1)
     for (; j + 8 <= n; j += 8) Dot<1, 8>(a, a_row, w + j * w_row, w_row, k, out + j);
-  for (; j + 4 <= n; j += 4) Dots<4>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+  for (; j + kCols <= n; j += kCols) Dots<kCols>(m, a, a_row, w + j * w_row, w_row, k, out + j);
   for (; j < n; ++j) Dots<1>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+}
+
+// to = from [rows, k] in float32, behind it zeros.
+template <class T>
+void WidenRows(const T* from, std::int64_t from_row, std::int64_t rows, std::int64_t k, float* to, std::int64_t to_row) {
+  for (std::int64_t r = 0; r < rows; ++r, from += from_row, to += to_row) {
+    std::fill_n(to + k, to_row - k, 0.0F);
+    ForVectors(k, [&](std::int64_t i, auto whole, std::int64_t n) HWY_ATTR { StoreSome(whole, LoadSome(whole, from + i, n), to + i, n); });
+  }
 }
 
 template <class T, class B>
@@ -79,11 +135,17 @@ void Columns(const FewRows& p, const float* a, std::int64_t a_row, std::int64_t 
   const B* bias = static_cast<const B*>(p.bias);
   constexpr std::int64_t kTogether = 24;  // rows of a: their sums stay in cache, and so do they
   float sums[kTogether * kBlock];
+  // Where many rows pass over a block of low precision, it is made float32 once.
+  const bool widened = !std::is_same_v<T, float> && p.m > 2 * kRows;
+  std::vector<float> wide(widened ? static_cast<std::size_t>(kBlock * a_row) : 0);
   for (std::int64_t first = begin; first < end; first += kBlock) {
     const std::int64_t n = std::min(kBlock, end - first);
+    if (widened) WidenRows(w + first * p.w_row, p.w_row, n, p.k, wide.data(), a_row);
     for (std::int64_t row = 0; row < p.m; row += kTogether) {
       const std::int64_t m = std::min(kTogether, p.m - row);
-      BlockDots(m, n, a + row * a_row, a_row, w + first * p.w_row, p.w_row, p.k, sums);
+      const float* rows = a + row * a_row;
+      if (widened) BlockDots(m, n, rows, a_row, wide.data(), a_row, p.k, sums);
+      else BlockDots(m, n, rows, a_row, w + first * p.w_row, p.w_row, p.k, sums);
       VisitActivation(p.activation, [&](auto activation) HWY_ATTR {
         for (std::int64_t r = 0; r < m; ++r) {
           T* to = static_cast<T*>(p.c) + (row + r) * p.c_row + first;
@@ -99,24 +161,21 @@ void Columns(const FewRows& p, const float* a, std::int64_t a_row, std::int64_t 
 }
 
 template <class T>
-void Widen(const FewRows& p, std::int64_t a_row, float* to) {
-  for (std::int64_t r = 0; r < p.m; ++r) {
-    const T* from = static_cast<const T*>(p.a) + r * p.a_row;
-    std::fill_n(to + r * a_row + p.k, a_row - p.k, 0.0F);
-    ForVectors(p.k, [&](std::int64_t i, auto whole, std::int64_t n) HWY_ATTR {
-      StoreSome(whole, LoadSome(whole, from + i, n), to + r * a_row + i, n);
-    });
-  }
-}
-
-template <class T>
 void Product(Context& ctx, const FewRows& p) {
-  const std::int64_t a_row = (p.k + 15) / 16 * 16;
-  const auto memory = ctx.allocator().allocate(static_cast<std::size_t>(p.m * a_row) * sizeof(float));
-  float* a = reinterpret_cast<float*>(memory.get());
-  Widen<T>(p, a_row, a);
-  const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / p.k);  // columns that are worth another thread
-  parallel_for(ctx.threads(), p.n, grain, [&](std::int64_t begin, std::int64_t end) {
+  std::int64_t a_row = p.a_row;
+  const float* a = static_cast<const float*>(p.a);
+  std::shared_ptr<std::byte> memory;
+  if (!std::is_same_v<T, float> || p.k % kLanes != 0) {
+    a_row = (p.k + 15) / 16 * 16;
+    memory = ctx.allocator().allocate(static_cast<std::size_t>(p.m * a_row) * sizeof(float));
+    float* to = reinterpret_cast<float*>(memory.get());
+    WidenRows(static_cast<const T*>(p.a), p.a_row, p.m, p.k, to, a_row);
+    a = to;
+  }
+  // Blocks of columns that are worth another thread.
+  const std::int64_t blocks = (p.n + kBlock - 1) / kBlock, work = kBlock * p.k * ((p.m + kRows - 1) / kRows);
+  parallel_for(ctx.threads(), blocks, std::max<std::int64_t>(1, (1 << 15) / work), [&](std::int64_t begin, std::int64_t end) {
+    begin *= kBlock, end = std::min(end * kBlock, p.n);
     if (p.bias_type == DType::bfloat16) Columns<T, bfloat16>(p, a, a_row, begin, end);
     else Columns<T, float>(p, a, a_row, begin, end);
   });

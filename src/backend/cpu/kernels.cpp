@@ -1,7 +1,9 @@
 #include "backend/cpu/kernels.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -13,20 +15,44 @@ namespace transformer {
 CpuKernels::CpuKernels() : matmuls_(std::make_unique<MatmulCache>()) {}
 CpuKernels::~CpuKernels() = default;
 
-std::byte* CpuKernels::allocate(std::size_t bytes) {
-  // Large blocks on huge pages: an optimizer step walks over hundreds of megabytes. Their tails are on small ones, so that no
-  // more is resident than is used.
-  constexpr std::size_t huge = std::size_t{2} << 20;
-  const std::size_t alignment = bytes >= huge ? huge : 64;
-  void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-  if (data == nullptr) fail("cpu", "out of memory: {} bytes asked for", bytes);
-#ifdef MADV_HUGEPAGE
-  if (bytes >= huge) madvise(data, bytes / huge * huge, MADV_HUGEPAGE);
-#endif
+namespace {
+
+constexpr std::size_t direct = std::size_t{256} << 10, huge = std::size_t{2} << 20;
+
+std::byte* map(std::size_t bytes, int flags) {
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+  if (data == MAP_FAILED) fail("cpu", "out of memory: {} bytes asked for", bytes);
   return static_cast<std::byte*>(data);
 }
 
-void CpuKernels::deallocate(std::byte* data, std::size_t) noexcept { std::free(data); }
+}  // namespace
+
+// Larger blocks come from the system itself and go back to it: freed ones in the heap of malloc would stay resident. The largest are on
+// huge pages, since an optimizer step walks over hundreds of megabytes; their tails are on small ones, so that no more is resident than
+// is used.
+std::byte* CpuKernels::allocate(std::size_t bytes) {
+  if (bytes < direct) {
+    void* data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (data == nullptr) fail("cpu", "out of memory: {} bytes asked for", bytes);
+    return static_cast<std::byte*>(data);
+  }
+  if (bytes < huge) return map(bytes, MAP_POPULATE);
+  // What is before the first huge page, and behind the block, is not needed.
+  std::byte* begin = map(bytes + huge, 0);
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t skipped = (huge - reinterpret_cast<std::uintptr_t>(begin) % huge) % huge, used = (bytes + page - 1) / page * page;
+  if (skipped > 0) munmap(begin, skipped);
+  if (skipped + used < bytes + huge) munmap(begin + skipped + used, bytes + huge - skipped - used);
+#ifdef MADV_HUGEPAGE
+  madvise(begin + skipped, bytes / huge * huge, MADV_HUGEPAGE);
+#endif
+  return begin + skipped;
+}
+
+void CpuKernels::deallocate(std::byte* data, std::size_t bytes) noexcept {
+  if (bytes < direct) std::free(data);
+  else munmap(data, bytes);
+}
 
 std::string CpuKernels::description() const {
   std::string model = "a processor";

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "backend/cpu/amx.h"
+#include "backend/cpu/matmul_output.h"
 #include "backend/cpu/matmul_tiles.h"
 #include "core/shared/pool.h"
 #include "transformer/core/parallel.h"
@@ -54,6 +56,35 @@ struct Hash {
     return h;
   }
 };
+
+// A tile's sums, and what its computing needs beside them.
+std::size_t bytes_of_sums(const MatmulStep& s) {
+  return static_cast<std::size_t>(amx::width(s.rows) * amx::width(s.tile.n)) * sizeof(float);
+}
+std::size_t bytes_for_amx(const MatmulStep& s) { return bytes_of_sums(s) + amx::scratch_bytes(s.rows); }
+
+void compute_with_amx(const MatmulStep& s, const MatmulCache::Product& product, std::byte* memory) {
+  const MatmulCache::Problem& p = product.problem;
+  const auto from = [](const void* data, std::int64_t elements, DType type) {
+    return static_cast<const std::byte*>(data) + elements * static_cast<std::int64_t>(size_of(type));
+  };
+  float* sums = reinterpret_cast<float*>(memory);
+  const auto *a = static_cast<const bfloat16*>(product.a), *b = static_cast<const bfloat16*>(product.b);
+  amx::multiply({a + s.batch * p.a_batch + s.row * p.a_row, p.a_row, p.a_col},
+                {b + s.batch * p.b_batch + s.col * p.b_col, p.b_col, p.b_row}, s.rows, s.tile.n, s.depth, sums, memory + bytes_of_sums(s));
+  write_output({.sums = sums,
+                .sums_row = amx::width(s.tile.n),
+                .c_row = p.c_row,
+                .bias = p.has_bias ? from(product.bias, s.col, p.bias) : nullptr,
+                .c = const_cast<std::byte*>(from(product.c, s.batch * p.c_batch + s.row * p.c_row + s.col, p.out)),
+                .rows = s.rows,
+                .cols = s.tile.n,
+                .out = p.out,
+                .bias_type = p.bias,
+                .alpha = p.alpha,
+                .accumulate = p.accumulate,
+                .activation = p.activation});
+}
 
 // While alive, oneDNN plans for and runs on the calling thread alone: the threads are ours.
 class OneThread {
@@ -146,6 +177,12 @@ struct MatmulCache::Impl {
     return *low_products;
   }
 
+  MatmulUnit unit_for(const Problem& p) {
+    if (p.in != DType::bfloat16) return MatmulUnit::plain;
+    if (amx::available()) return MatmulUnit::amx;
+    return multiplies_bfloat16() ? MatmulUnit::plain : MatmulUnit::widened;
+  }
+
   // Only between products: those that are being prepared hold their entries.
   void trim() {
     for (; entries.size() > capacity; entries.pop_back()) index.erase(entries.back().tile);
@@ -182,9 +219,13 @@ void MatmulCache::run(Context& ctx, std::span<const Product> products, std::int6
     const int share = several <= 2 ? ctx.threads() : std::max(std::min(ctx.threads(), 4), ctx.threads() / several);
     for (const Product& product : products) {
       const Problem& p = *(at = &product.problem);
-      Planned& plan = planned.emplace_back(
-          Planned{MatmulTiles(p, share, p.in == DType::bfloat16 && !impl_->multiplies_bfloat16()), {}, count});
+      Planned& plan = planned.emplace_back(Planned{MatmulTiles(p, share, impl_->unit_for(p)), {}, count});
       const MatmulTiles& tiles = plan.tiles;
+      count += tiles.count();
+      if (tiles.unit() == MatmulUnit::amx) {
+        scratch = std::max(scratch, bytes_for_amx(tiles.step(0, 0)));  // none is larger than the first
+        continue;
+      }
       const auto sets = static_cast<std::size_t>(ctx.threads());
       plan.entries.resize(static_cast<std::size_t>(4 * tiles.steps()), nullptr);
       for (std::int64_t i = 0; i < tiles.count(); ++i) {
@@ -198,7 +239,6 @@ void MatmulCache::run(Context& ctx, std::span<const Product> products, std::int6
           staged = std::max(staged, step.staged_bytes());
         }
       }
-      count += tiles.count();
     }
     const std::int64_t all = count + pieces;
     const auto threads = static_cast<std::size_t>(std::min<std::int64_t>(ctx.threads(), all));
@@ -217,11 +257,15 @@ void MatmulCache::run(Context& ctx, std::span<const Product> products, std::int6
         const auto& [tiles, entries, first] = planned[which];
         const Product& product = products[which];
         for (std::int64_t j = 0; j < tiles.steps(); ++j) {
-          Impl::Entry& e = *entries[static_cast<std::size_t>(tiles.kind(i - first, j))];
           const MatmulStep step = tiles.step(i - first, j);
-          const StagedOperands x(step, product.problem, product.a, product.b, product.bias, product.c, mine + scratch);
-          impl_->execute(e, e.sets[seat], x.a, x.b, x.bias, x.c, mine);
-          x.finish();
+          if (tiles.unit() == MatmulUnit::amx) {
+            compute_with_amx(step, product, mine);
+          } else {
+            Impl::Entry& e = *entries[static_cast<std::size_t>(tiles.kind(i - first, j))];
+            const StagedOperands x(step, product.problem, product.a, product.b, product.bias, product.c, mine + scratch);
+            impl_->execute(e, e.sets[seat], x.a, x.b, x.bias, x.c, mine);
+            x.finish();
+          }
           if (product.after && j + 1 == tiles.steps()) product.after(step.row, step.col, step.rows, step.tile.n);
         }
       }

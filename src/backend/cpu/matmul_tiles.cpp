@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/cpu/amx.h"
+
 namespace transformer {
 namespace {
 
@@ -12,13 +14,16 @@ std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1)
 
 // What a tile costs a thread, in nanoseconds, as measured on processors with AVX-512 and AMX: the products, and bringing the operands
 // from where they are into the order that oneDNN's kernels want. Where many threads compute, products of bfloat16 are bound by the way
-// to memory; oneDNN's float32 kernels read a plain a as it is, and take longest for a transposed b. `late`: what is lost where threads
-// end at different times, in tiles.
+// to memory; oneDNN's float32 kernels read a plain a as it is, and take longest for a transposed b. With amx.h, the next
+// of b comes while what is there is multiplied, and a core gets what others have just written, all operands but weights, more slowly than
+// what lies in memory. `late`: what is lost where threads end at different times, in tiles.
 struct Cost {
   double product, a, b, tile, late;
 };
-Cost cost_of(const MatmulCache::Problem& p, int threads) {
+Cost cost_of(const MatmulCache::Problem& p, int threads, MatmulUnit unit) {
   const bool low = p.in == DType::bfloat16, a_turned = p.a_col != 1, b_turned = p.b_col != 1;
+  if (unit == MatmulUnit::amx)
+    return {0.0015, threads > 2 ? 0.5 : 0.15, a_turned && threads > 2 ? 0.4 : 0.17, 2000.0, threads > 1 ? 0.5 : 0.0};
   if (threads <= 2) {
     const double move = low ? 0.15 : 0.3;
     return {low ? 0.0022 : 0.0125, move * (a_turned ? 4.0 : 1.0), move, 3000.0, threads > 1 ? 0.2 : 0.0};
@@ -29,31 +34,45 @@ Cost cost_of(const MatmulCache::Problem& p, int threads) {
 
 constexpr std::int64_t row_unit = 16, col_unit = 32;     // of one tile of registers
 constexpr std::int64_t step_size = 512, step_unit = 64;  // of the tokens that a weight's gradient sums over
+constexpr std::int64_t amx_memory = 1 << 20;             // what a tile of amx.h may take of the second cache
 
 struct Size {
   std::int64_t m, n;
 };
 
-// The cut that costs least when `threads` take one tile after the other.
-Size best_size(const MatmulCache::Problem& p, int threads) {
-  const Cost cost = cost_of(p, threads);
+std::int64_t amx_tile_bytes(std::int64_t m, std::int64_t n) {
+  return static_cast<std::int64_t>(amx::scratch_bytes(m)) + amx::width(m) * amx::width(n) * 4;
+}
+
+// Heights and widths of tiles that are worth a try.
+std::vector<Size> sizes_of(const MatmulCache::Problem& p, MatmulUnit unit) {
   std::vector<std::int64_t> heights, widths;
   if (p.a_col != 1 || p.m <= 128) heights.push_back(rounded_up(p.m, row_unit));
   for (const std::int64_t h : {32, 64, 96, 128, 256, 512})
     if (h < p.m) heights.push_back(h);
-  for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256})
+  for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 512, 1024})
     if (const std::int64_t w = p.n < 64 ? p.n : rounded_up(parts_of(p.n, parts), col_unit); widths.empty() || w != widths.back())
       widths.push_back(w);
-  Size best{heights.front(), widths.front()};
+  std::vector<Size> sizes;
+  for (const std::int64_t m : heights)
+    for (const std::int64_t n : widths)
+      if (unit != MatmulUnit::amx || amx_tile_bytes(m, n) <= amx_memory) sizes.push_back({m, n});
+  if (sizes.empty()) sizes.push_back({32, 64});
+  return sizes;
+}
+
+// The cut that costs least when `threads` take one tile after the other.
+Size best_size(const MatmulCache::Problem& p, int threads, MatmulUnit unit) {
+  const Cost cost = cost_of(p, threads, unit);
+  Size best{};
   double least = -1.0;
-  for (const std::int64_t m : heights) {
-    for (const std::int64_t n : widths) {
-      const auto tiles = static_cast<double>(p.batch * parts_of(p.m, m) * parts_of(p.n, n));
-      const auto k = static_cast<double>(p.k), rows = static_cast<double>(m), cols = static_cast<double>(std::min(n, p.n));
-      const double one = k * (rows * cols * cost.product + rows * cost.a + cols * cost.b) + cost.tile;
-      const double rounds = std::max(1.0, std::ceil(tiles / threads)), all = (rounds + cost.late) * one;
-      if (least < 0.0 || all < least) least = all, best = {m, n};
-    }
+  for (const Size& size : sizes_of(p, unit)) {
+    const auto tiles = static_cast<double>(p.batch * parts_of(p.m, size.m) * parts_of(p.n, size.n));
+    const auto k = static_cast<double>(p.k), rows = static_cast<double>(size.m), cols = static_cast<double>(std::min(size.n, p.n));
+    const double products = rows * cols * cost.product, b = cols * cost.b;
+    const double one = k * (rows * cost.a + (unit == MatmulUnit::amx ? std::max(products, b) : products + b)) + cost.tile;
+    const double rounds = std::max(1.0, std::ceil(tiles / threads)), all = (rounds + cost.late) * one;
+    if (least < 0.0 || all < least) least = all, best = size;
   }
   return best;
 }
@@ -94,15 +113,16 @@ std::size_t MatmulStep::staged_bytes() const {
       (stage_c ? bytes_of(tile.m * tile.n, tile.out) : 0) + (convert && tile.has_bias ? bytes_of(tile.n, tile.bias) : 0);
 }
 
-MatmulTiles::MatmulTiles(const MatmulCache::Problem& p, int threads, bool convert) : p_(p), convert_(convert) {
-  const Size size = best_size(p, threads);
+MatmulTiles::MatmulTiles(const MatmulCache::Problem& p, int threads, MatmulUnit unit) : p_(p), unit_(unit) {
+  const Size size = best_size(p, threads, unit);
   tile_m_ = std::min(size.m, rounded_up(p.m, row_unit)), tile_n_ = std::min(size.n, p.n);
   row_tiles_ = parts_of(p.m, tile_m_), col_tiles_ = parts_of(p.n, tile_n_);
   // A transposed a is a weight's gradient: its rows are the weight's and do not change, its inner size is a number of tokens.
   const bool gradient = p.a_col != 1 && p.out == DType::float32 && !p.has_bias && p.activation == Activation::none;
   const std::int64_t left = p.m - (row_tiles_ - 1) * tile_m_;
   last_m_ = gradient ? left : std::min(tile_m_, rounded_up(left, std::max(row_unit, tile_m_ / 4)));
-  if (!gradient) {
+  if (unit == MatmulUnit::amx) last_m_ = left;
+  if (!gradient || unit == MatmulUnit::amx) {
     inner_.push_back({0, p.k, p.k});
     return;
   }
@@ -125,7 +145,7 @@ MatmulStep MatmulTiles::step(std::int64_t tile, std::int64_t index) const {
   s.inner = inner.begin;
   s.rows = std::min(tile_m_, p_.m - s.row);
   s.depth = inner.length;
-  s.convert = convert_;
+  s.convert = unit_ == MatmulUnit::widened;
   MatmulTile& t = s.tile;
   t = {.m = last_row(tile) ? last_m_ : tile_m_,
        .n = std::min(tile_n_, p_.n - s.col),
@@ -142,10 +162,10 @@ MatmulStep MatmulTiles::step(std::int64_t tile, std::int64_t index) const {
        .accumulate = p_.accumulate || index > 0,
        .alpha = p_.alpha,
        .activation = p_.activation};
-  s.stage_a = convert_ || s.rows != t.m || s.depth != t.k;
-  s.stage_b = convert_ || s.depth != t.k;
-  s.stage_c = convert_ || s.rows != t.m;
-  if (convert_) t.in = t.out = t.bias = DType::float32;
+  s.stage_a = s.convert || s.rows != t.m || s.depth != t.k;
+  s.stage_b = s.convert || s.depth != t.k;
+  s.stage_c = s.convert || s.rows != t.m;
+  if (s.convert) t.in = t.out = t.bias = DType::float32;
   if (s.stage_a) (p_.a_col == 1 ? t.a_row : t.a_col) = p_.a_col == 1 ? t.k : t.m;
   if (s.stage_b) (p_.b_col == 1 ? t.b_row : t.b_col) = p_.b_col == 1 ? t.n : t.k;
   if (s.stage_c) t.c_row = t.n;

@@ -11,7 +11,11 @@
 
 namespace transformer {
 
-// What oneDNN computes at a time: c [m, n] = activation(alpha · a · b + bias) or c += alpha · a · b, over strided matrices.
+// Who computes tiles: oneDNN; oneDNN in float32, where the processor has no products of bfloat16; or amx.h, which takes every size as it
+// is.
+enum class MatmulUnit { plain, widened, amx };
+
+// What is computed at a time: c [m, n] = activation(alpha · a · b + bias) or c += alpha · a · b, over strided matrices.
 struct MatmulTile {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t a_row = 0, a_col = 1, b_row = 0, b_col = 1, c_row = 0;  // strides in elements
@@ -36,7 +40,9 @@ struct MatmulStep {
 
 class MatmulTiles {
  public:
-  MatmulTiles(const MatmulCache::Problem& p, int threads, bool convert);
+  MatmulTiles(const MatmulCache::Problem& p, int threads, MatmulUnit unit);
+
+  MatmulUnit unit() const { return unit_; }
 
   std::int64_t count() const { return p_.batch * row_tiles_ * col_tiles_; }
   // Every part of tile i in order; they add up. Their number is the same for all tiles.
@@ -53,7 +59,7 @@ class MatmulTiles {
   bool last_col(std::int64_t tile) const { return tile % col_tiles_ == col_tiles_ - 1; }
 
   MatmulCache::Problem p_;
-  bool convert_;
+  MatmulUnit unit_;
   std::int64_t tile_m_ = 0, tile_n_ = 0, row_tiles_ = 0, col_tiles_ = 0, last_m_ = 0;
   std::vector<Inner> inner_;
 };

@@ -194,21 +194,29 @@ void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& ar
     });
   });
 
-  auto add_row = [cols](const float* from, float* to) HWY_ATTR {
-    ForVectors(cols, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
-      StoreSome(whole, hn::Add(LoadSome(whole, to + i, m), LoadSome(whole, from + i, m)), to + i, m);
-    });
-  };
   // What is there already is added last: the bits are those of sums in a tensor of their own.
-  auto add_blocks = [&](Tensor& to, bool accumulate, float* part) {
+  auto add_blocks = [&](Tensor& to, bool accumulate, float* part, std::int64_t begin, std::int64_t end) HWY_ATTR {
     if (!to.defined()) return;
     float* total = to.mutable_data<float>();
-    if (!accumulate) std::fill_n(total, cols, 0.0F);
-    for (std::int64_t block = 1; block < blocks; ++block) add_row(part + block * 2 * cols, part);
-    if (blocks > 0) add_row(part, total);
+    ForVectors(end - begin, [&](std::int64_t offset, auto whole, std::int64_t m) HWY_ATTR {
+      const std::int64_t i = begin + offset;
+      VF sum = hn::Zero(DF());
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        const VF row = LoadSome(whole, part + block * 2 * cols + i, m);
+        sum = block == 0 ? row : hn::Add(sum, row);
+      }
+      StoreSome(whole, hn::Add(accumulate ? LoadSome(whole, total + i, m) : hn::Zero(DF()), sum), total + i, m);
+    });
   };
-  add_blocks(out.dweight, out.accumulate_dweight, sums);
-  add_blocks(out.dbias, out.accumulate_dbias, sums + (want_sums ? cols : 0));
+  if (!want_sums) return;
+  // The blocks are in the caches of those that summed them: it is quicker to read them side by side.
+  constexpr std::int64_t kColumns = 64;
+  parallel_for(ctx.threads(), (cols + kColumns - 1) / kColumns, 1 + kGrain / 4 / (blocks * kColumns + 1),
+               [&](std::int64_t first, std::int64_t last) HWY_ATTR {
+    const std::int64_t begin = first * kColumns, end = std::min(cols, last * kColumns);
+    add_blocks(out.dweight, out.accumulate_dweight, sums, begin, end);
+    add_blocks(out.dbias, out.accumulate_dbias, sums + cols, begin, end);
+  });
 }
 
 }  // namespace

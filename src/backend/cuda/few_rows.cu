@@ -11,7 +11,7 @@ bool few_rows(Context& ctx, const Tensor& a, const Tensor& w, const Tensor& bias
     const auto with = [&]<class B>() {
       const auto run = [&](auto most) {
         launch_early(ctx, "few_rows", multiply_few_rows<decltype(most)::value, T, B>, grid, block, 0, rows_of<T>(a), rows_of<T>(w),
-               values_of<B>(bias), activation, mutable_rows_of<T>(c), static_cast<int>(m), n, k);
+                     values_of<B>(bias), activation, mutable_rows_of<T>(c), static_cast<int>(m), n, k);
       };
       if (m == 1) run(std::integral_constant<int, 1>{});
       else if (m <= 4) run(std::integral_constant<int, 4>{});

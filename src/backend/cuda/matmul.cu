@@ -1,6 +1,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "backend/cuda/algorithms.h"
@@ -23,8 +24,8 @@ int measured_algorithm(const Product& p) {
     return t.m == p.m && t.n == p.n && t.k == p.k && t.layout == layout_of(p) && t.accumulate == p.accumulate && t.bias == p.bias &&
         t.narrow == (p.out == DType::bfloat16);
   };
-  const auto found = std::find_if(measured_products.begin(), measured_products.end(), same);
-  return found == measured_products.end() ? 0 : found->algorithm;
+  const auto* found = std::find_if(std::begin(measured_products), std::end(measured_products), same);
+  return found == std::end(measured_products) ? 0 : found->algorithm;
 }
 
 void check_product(cublasStatus_t status, const Product& p) {

@@ -7,7 +7,8 @@ namespace {
 
 // Rows of `words` units each; a block for each.
 template <class Unit>
-__global__ void put_listed_rows(const Unit* x, std::int64_t x_row, Unit* y, std::int64_t y_row, const std::int32_t* to, std::int64_t words) {
+__global__ void put_listed_rows(const Unit* x, std::int64_t x_row, Unit* y, std::int64_t y_row, const std::int32_t* to,
+                                std::int64_t words) {
   wait_for_last();
   const Unit* a = x + blockIdx.x * x_row;
   Unit* b = y + to[blockIdx.x] * y_row;
@@ -25,8 +26,9 @@ void CudaKernels::put_rows(Context& ctx, const Tensor& x, const Tensor& to, Tens
       static_cast<std::uintptr_t>(x_row | y_row | bytes);
   const auto put = [&]<class Unit>() {
     constexpr auto unit = static_cast<std::int64_t>(sizeof(Unit));
-    launch_early(ctx, "put_rows", put_listed_rows<Unit>, dim3(static_cast<unsigned>(x.rows())), dim3(128), 0, reinterpret_cast<const Unit*>(a),
-           x_row / unit, reinterpret_cast<Unit*>(b), y_row / unit, values_of<std::int32_t>(to), bytes / unit);
+    launch_early(ctx, "put_rows", put_listed_rows<Unit>, dim3(static_cast<unsigned>(x.rows())), dim3(128), 0,
+                 reinterpret_cast<const Unit*>(a), x_row / unit, reinterpret_cast<Unit*>(b), y_row / unit, values_of<std::int32_t>(to),
+                 bytes / unit);
   };
   if (together % 16 == 0) put.operator()<uint4>();
   else if (together % 2 == 0) put.operator()<std::uint16_t>();

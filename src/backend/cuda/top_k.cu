@@ -19,7 +19,7 @@ void CudaKernels::top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log,
                   log};
   visit_device_float("top_k", x.dtype(), [&]<class T>() {
     launch_early(ctx, "top_k", top_k_columns<T>, dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(rows)), dim3(kThreads), 0,
-           rows_of<T>(x), static_cast<int>(cols), to);
+                 rows_of<T>(x), static_cast<int>(cols), to);
   });
   if (blocks > 1) launch_early(ctx, "top_k", top_k_join, dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, to);
 }

@@ -83,9 +83,9 @@ __device__ inline int best_of_block(const Pair (&mine)[kEach], int k, F&& f) {
 }
 
 struct TopKTo {
-  Pair* pairs;     // [rows, blocks, k]
-  float2* sums;    // [rows, blocks]: the largest value, and the sum of exponentials below it
-  float* values;   // [rows, k]
+  Pair* pairs;    // [rows, blocks, k]
+  float2* sums;   // [rows, blocks]: the largest value, and the sum of exponentials below it
+  float* values;  // [rows, k]
   std::int32_t* ids;
   int k, blocks;
   bool log;

@@ -1,0 +1,111 @@
+#include "serve/training.h"
+
+#include <fmt/ranges.h>
+
+#include <fstream>
+
+#include "generate/shared/loop.h"
+#include "io/shared/json.h"
+#include "models/shared/purpose.h"
+#include "transformer/core/error.h"
+#include "transformer/train/trainer.h"
+
+namespace transformer::serve {
+
+using nlohmann::json;
+
+namespace {
+
+std::string in_words(const std::vector<Label>& labels) {
+  std::vector<std::string> words;
+  for (const Label& l : labels) words.push_back(fmt::format("{} {:.3f}", l.name, l.score));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::string in_words(const std::vector<FoundEntity>& entities) {
+  std::vector<std::string> words;
+  for (const FoundEntity& e : entities) words.push_back(fmt::format("{} ({})", e.text, e.type));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+}  // namespace
+
+WatchedTraining::WatchedTraining(std::filesystem::path folder, const ContextOptions& context)
+    : folder_(std::move(folder)), context_options_(context) {}
+
+std::optional<WatchedTraining::Newest> WatchedTraining::newest() const {
+  const auto found = latest_checkpoint(folder_);
+  if (!found) return std::nullopt;
+  const std::string name = found->filename().string();  // step-00000400
+  return Newest{*found, std::stoll(name.substr(name.find_last_not_of("0123456789") + 1))};
+}
+
+// A half-written last line comes with a later call.
+json WatchedTraining::metrics(std::int64_t from) const {
+  json records = json::array();
+  std::ifstream in(folder_ / "metrics.jsonl", std::ios::binary);
+  in.seekg(0, std::ios::end);
+  const std::int64_t size = in ? static_cast<std::int64_t>(in.tellg()) : 0;
+  const bool again = from > size;  // a new training: from the beginning
+  if (again) from = 0;
+  constexpr std::int64_t most = 1 << 20;  // bytes of an answer
+  std::string text(static_cast<std::size_t>(std::min(size - from, most)), '\0');
+  if (in) in.seekg(from), in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  std::int64_t next = from;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    json record = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
+                              false);
+    if (record.is_object()) records.push_back(std::move(record));
+    next = from + static_cast<std::int64_t>(end) + 1;
+  }
+  const auto checkpoint = newest();
+  return {{"folder", folder_.filename().string()},
+          {"records", records},
+          {"next", next},
+          {"restarted", again},
+          {"checkpoint", checkpoint ? json(checkpoint->step) : json(nullptr)}};
+}
+
+void WatchedTraining::open(const Newest& checkpoint) {
+  if (checkpoint.folder == opened_.folder) return;
+  opened_ = {};
+  generator_.reset(), translator_.reset(), classifier_.reset();
+  if (!ctx_) ctx_.emplace(context_options_);
+  const std::shared_ptr<const Model> model = load_model(*ctx_, checkpoint.folder, {.dtype = ctx_->precision()});
+  switch (model->purpose()) {
+    case Purpose::next_words: generator_ = Generator::open(model, checkpoint.folder); break;
+    case Purpose::another_text: translator_ = Translator::open(model, checkpoint.folder); break;
+    case Purpose::text_labels:
+    case Purpose::token_labels: classifier_ = Classifier::open(model, checkpoint.folder); break;
+    default: throw ApiError(400, fmt::format("the model in training reads no text; {}", describe(model->purpose())), {}, "wrong_model");
+  }
+  opened_ = checkpoint;
+}
+
+json WatchedTraining::sample(const SampleRequest& request) {
+  const std::lock_guard lock(mutex_);
+  const auto found = newest();
+  if (!found) throw ApiError(404, "the training has written no checkpoint yet", {}, "not_found");
+  try {
+    open(*found);
+  } catch (const Error&) {  // the training may have removed it for a newer one
+    const auto later = newest();
+    if (!later || later->folder == found->folder) throw;
+    open(*later);
+  }
+  const Inference inference(*ctx_);
+  std::string said;
+  const std::int64_t most = request.max_tokens.value_or(48);
+  if (generator_) {
+    said = generator_->generate(*ctx_, request.text, {.max_new_tokens = most, .temperature = 0.0});
+  } else if (translator_) {
+    said = translator_->translate(*ctx_, request.text, {.max_new_tokens = most, .num_beams = 5});
+  } else {
+    const std::vector<std::string> texts{request.text};
+    said = classifier_->kind() == Classifier::Kind::texts ? in_words(classifier_->texts(*ctx_, texts, {.top_k = 3}).front())
+                                                          : in_words(classifier_->entities(*ctx_, texts).front());
+  }
+  return {{"step", opened_.step}, {"text", request.text}, {"said", said}};
+}
+
+}  // namespace transformer::serve
