@@ -28,7 +28,7 @@ class BaseStep {
   };                // bytes
   Memory memory();  // runs a step
   Context& context() { return ctx_; }
-  std::int64_t parameters() { return count_parameters(model_); }
+  std::int64_t parameter_count() { return count_parameters(model_); }
 
  private:
   Context ctx_;

@@ -60,7 +60,7 @@ void overlap_bench(int threads, int rounds) {
     step.run();
     return std::pair{seconds() - begin, network->waited};
   };
-  const double alone = time(0.0).first, bytes = 4.0 * static_cast<double>(step.parameters()) / 2.0;
+  const double alone = time(0.0).first, bytes = 4.0 * static_cast<double>(step.parameter_count()) / 2.0;
   std::printf("the base model's step, %d threads: %.0f ms when gradients are there at once\n", threads, 1e3 * alone);
   std::printf("%-28s %12s %12s %10s\n", "exchange, of the step", "exchange ms", "step longer", "hidden");
   for (const double part : {0.25, 0.5}) {
