@@ -1,7 +1,7 @@
 #pragma once
 // Products of bfloat16 on the tile registers (AMX) of Intel's server processors: sixteen rows of sixteen sums each, to which one
-// instruction adds 32 products apiece. oneDNN has them too, but for few layouts, and waits for memory while it could compute; here
-// operands lie as they like, and what comes next is asked for ahead.
+// instruction adds 32 products apiece. oneDNN 2.6 did not choose them for our tiles; here operands lie as
+// they like, and what comes next is asked for ahead.
 
 #include <cstddef>
 #include <cstdint>

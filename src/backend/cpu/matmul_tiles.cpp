@@ -15,8 +15,9 @@ std::int64_t parts_of(std::int64_t n, std::int64_t size) { return (n + size - 1)
 // What a tile costs a thread, in nanoseconds, as measured on processors with AVX-512 and AMX: the products, and bringing the operands
 // from where they are into the order that oneDNN's kernels want. Where many threads compute, products of bfloat16 are bound by the way
 // to memory; oneDNN's float32 kernels read a plain a as it is, and take longest for a transposed b. With amx.h, the next
-// of b comes while what is there is multiplied, and a core gets what others have just written, all operands but weights, more slowly than
-// what lies in memory. `late`: what is lost where threads end at different times, in tiles.
+// of b comes while what is there is multiplied, and a core is taken to get what others have just written, all operands but weights, more
+// slowly than what lies in memory (norms, which do little else, ran at a third of its rate). `late`: what is lost where threads end at
+// different times, in tiles.
 struct Cost {
   double product, a, b, tile, late;
 };
