@@ -38,7 +38,7 @@ class CpuLinear : public testing::TestWithParam<LinearCase> {};
 
 TEST_P(CpuLinear, IsWhatItsPartsCompute) {
   const auto [activation, p, dtype, threads] = GetParam();
-  Context ctx({.threads = threads, .seed = 3});
+  Context ctx({.device = Device::cpu(), .threads = threads, .seed = 3});
   const NoGradients no_gradients(ctx);
   Kernels& cpu = kernels(ctx);
   for (const std::int64_t rows : {9, 70, 300}) {
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(CpuMatmul, LongSumsAreCutAndAddedInOrder) {
   for (const DType dtype : {DType::float32, DType::bfloat16}) {
-    Context one({.threads = 1, .seed = 5}), many({.threads = 4, .seed = 5});
+    Context one({.device = Device::cpu(), .threads = 1, .seed = 5}), many({.device = Device::cpu(), .threads = 4, .seed = 5});
     const Tensor a = made(one, {24, 9001}, dtype), b = made(one, {9001, 20}, dtype);
     for (const bool accumulate : {false, true}) {
       Tensor whole = Tensor::full(one, {24, 20}, 1.0F, dtype), cut = Tensor::full(many, {24, 20}, 1.0F, dtype),
