@@ -19,7 +19,7 @@ namespace transformer {
 namespace {
 
 constexpr int most_threads = 256;        // of one call
-constexpr int spins = 400;               // looks at the next epoch, some 5 to 20 µs, …
+constexpr int spins = 4000;              // looks at the next epoch, some 50 to 200 µs, …
 constexpr int yields = 1000;             // … then while others may have the core, some ms, before a thread goes to sleep
 constexpr std::int64_t pieces_each = 4;  // pieces for each thread, where there is enough work
 
