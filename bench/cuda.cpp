@@ -13,7 +13,6 @@
 #include "transformer/train/optimizer.h"
 
 namespace transformer::bench {
-namespace {
 
 using nlohmann::json;
 
@@ -45,6 +44,9 @@ json gpt2_124m() {
           {"vocab_size", 50257},  {"resid_pdrop", 0.0},
           {"embd_pdrop", 0.0},    {"attn_pdrop", 0.0}};
 }
+
+namespace {
+
 json vit_base() {
   json labels;
   for (int i = 0; i < 1000; ++i) labels[std::to_string(i)] = fmt::format("class {}", i);

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "backend/cuda_report.h"
+#include "cuda.h"
 #include "generate/shared/causal.h"
 #include "measure.h"
 #include "peers.h"
@@ -24,28 +25,14 @@ struct Writing {
 };
 
 json gpt2_writer() {
-  return {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
-          {"n_embd", 768},        {"n_head", 12},
-          {"n_layer", 12},        {"n_positions", 1024},
-          {"vocab_size", 50257},  {"eos_token_id", 50256}};
+  json config = gpt2_124m();
+  config["eos_token_id"] = 50256;
+  return config;
 }
 json marian_base() {
-  return {{"model_type", "marian"},
-          {"architectures", {"MarianMTModel"}},
-          {"d_model", 512},
-          {"encoder_layers", 6},
-          {"decoder_layers", 6},
-          {"encoder_attention_heads", 8},
-          {"decoder_attention_heads", 8},
-          {"encoder_ffn_dim", 2048},
-          {"decoder_ffn_dim", 2048},
-          {"activation_function", "swish"},
-          {"vocab_size", 58101},
-          {"pad_token_id", 58100},
-          {"eos_token_id", 0},
-          {"decoder_start_token_id", 58100},
-          {"max_position_embeddings", 512},
-          {"scale_embedding", true}};
+  json config = base_translator();
+  config.update({{"activation_function", "swish"}, {"vocab_size", 58101}, {"pad_token_id", 58100}, {"decoder_start_token_id", 58100}});
+  return config;
 }
 json llama_1b() {
   return {{"model_type", "llama"},       {"architectures", {"LlamaForCausalLM"}},

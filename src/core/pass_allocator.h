@@ -24,8 +24,8 @@ class PassAllocator final : public Allocator {
   struct Slab {
     std::byte* data;
     std::size_t size;
-    std::size_t used = 0;                      // its beginning, as far as it was ever in use
-    std::map<std::size_t, std::size_t> free;   // ranges: offset, size
+    std::size_t used = 0;                     // its beginning, as far as it was ever in use
+    std::map<std::size_t, std::size_t> free;  // ranges: offset, size
   };
   using Range = std::pair<std::size_t, std::pair<std::size_t, std::size_t>>;  // size, then slab and offset
 

@@ -200,7 +200,8 @@ PairIds make_batch(const PairDataset& data, std::span<const std::int64_t> indice
 namespace {
 
 std::int64_t rounded(std::int64_t n, std::int64_t least) {
-  const std::int64_t step = std::max(least, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))) / 8);
+  const std::int64_t step = std::max(
+      least, static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1)))) / 8);
   return (n + step - 1) / step * step;
 }
 

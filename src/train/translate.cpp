@@ -332,9 +332,10 @@ Batch TranslateTask::prepare(std::int64_t index, const Share& share) const {
   PairIds ids = make_batch(*training_, pairs);
   const auto targets = static_cast<std::int64_t>(ids.labels.size()), tokens = static_cast<std::int64_t>(ids.source.size()) + targets;
   if (context().backend().has_passes())
-    round_sizes(ids, {.longest_source = network()->encoder.max_length(),
-                      .longest_target = network()->decoder.max_length(),
-                      .ignored = static_cast<std::int32_t>(network()->settings.ignored_label)});
+    round_sizes(ids,
+                {.longest_source = network()->encoder.max_length(),
+                 .longest_target = network()->decoder.max_length(),
+                 .ignored = static_cast<std::int32_t>(network()->settings.ignored_label)});
   return {.content = std::move(ids), .targets = targets, .tokens = tokens};
 }
 

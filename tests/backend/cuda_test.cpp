@@ -22,7 +22,8 @@ struct Attended {
   Tensor out, gradient;
 };
 
-Attended attended(Context& ctx, const std::vector<float>& values, const Sequences& sequences, std::int64_t heads, std::int64_t d, bool causal) {
+Attended attended(Context& ctx, const std::vector<float>& values, const Sequences& sequences, std::int64_t heads, std::int64_t d,
+                  bool causal) {
   Tensor qkv = Tensor::from<float>(ctx, {sequences.total(), 3 * heads * d}, values);
   require_grad(qkv);
   const Tensor out = self_attention(ctx, qkv, {.queries = sequences, .heads = heads, .head_dim = d, .causal = causal});

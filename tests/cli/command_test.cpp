@@ -1,6 +1,6 @@
 // The command as its user meets it: exit codes, messages, and what goes in and comes out.
-#include "support/op_check.h"
 #include "cli/command.h"
+#include "support/op_check.h"
 
 namespace transformer::test {
 namespace {

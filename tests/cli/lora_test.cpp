@@ -1,7 +1,7 @@
 // `--lora-rank`, `--adapter` and `merge` as their user meets them: for every task, with a base that training does not touch.
-#include "support/op_check.h"
 #include "cli/training.h"
 #include "io/shared/json.h"
+#include "support/op_check.h"
 #include "support/toy_images.h"
 #include "toys/corpus.h"
 #include "toys/shared/languages.h"

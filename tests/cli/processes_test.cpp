@@ -4,8 +4,8 @@
 
 #include <chrono>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
@@ -100,6 +100,7 @@ class Processes : public Training {
     for (const char* split : {"train", "valid"}) {
       const auto x = losses(a, split), y = losses(b, split);
       ASSERT_GT(x.size(), split == std::string("train") ? 40U : 0U);
+      if (split == std::string("train")) ASSERT_EQ(x.size(), y.size());
       const std::map<std::int64_t, double> there(y.begin(), y.end());  // a run that was stopped has validated there too
       for (const auto& [step, loss] : x) {
         ASSERT_TRUE(there.contains(step)) << split << " step " << step;
@@ -125,6 +126,7 @@ TEST_P(ProcessesTask, LearnAsOneDoes) {
     if (long_tests()) fmt::print("{} by {} processes: weights differ by {:.2e}\n", name, n, apart);
     EXPECT_LT(apart, 1e-5) << name << " by " << n;
     expect_same_losses(alone, many, 1e-6);
+    EXPECT_EQ(losses(alone, "valid").size(), losses(many, "valid").size());
   }
 }
 

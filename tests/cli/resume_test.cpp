@@ -55,7 +55,7 @@ TEST_P(Resume, KilledTenTimesEndsWithTheSameBits) {
     further += newest() != before ? 1 : 0;
   }
   EXPECT_GE(killed, Device::usual().kind == Device::Kind::cuda ? 5 : 10);  // a GPU may be done before: most of a life goes into its start
-  EXPECT_GE(further, 5);  // it was resumed from somewhere
+  EXPECT_GE(further, 5);                                                   // it was resumed from somewhere
   ASSERT_EQ(run(words(command("killed"))).code, 0) << read("stderr");
   const auto expected = model_files("straight"), got = model_files("killed");
   EXPECT_GT(expected.size(), 6U);

@@ -1,6 +1,6 @@
 // Sources that join and leave a batch while it is under way.
-#include "support/op_check.h"
 #include "generate/shared/loop.h"
+#include "support/op_check.h"
 
 #include <gtest/gtest.h>
 

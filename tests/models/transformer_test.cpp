@@ -93,14 +93,19 @@ TEST(Transformer, ABatchOfRoundedSizesTeachesTheSame) {
   const auto ids_of = [&](const std::vector<std::int32_t>& v) {
     return Tensor::from<std::int32_t>(ctx, {static_cast<std::int64_t>(v.size())}, v);
   };
-  PairIds batch{.source = {1, 2, 3, 4, 5, 6, 7}, .target = {1, 2, 3, 4, 5}, .labels = {2, 3, 4, 5, 6}, .source_lengths = {3, 4}, .target_lengths = {2, 3}};
+  PairIds batch{.source = {1, 2, 3, 4, 5, 6, 7},
+                .target = {1, 2, 3, 4, 5},
+                .labels = {2, 3, 4, 5, 6},
+                .source_lengths = {3, 4},
+                .target_lengths = {2, 3}};
   const auto learned = [&] {
     for (const NamedParameter& p : parameters(model)) clear_gradient(p.parameter->tensor);
-    const Tensor loss = model.loss(ctx, {.source_ids = ids_of(batch.source),
-                                         .source = Sequences(batch.source_lengths),
-                                         .target_ids = ids_of(batch.target),
-                                         .target = Sequences(batch.target_lengths),
-                                         .labels = ids_of(batch.labels)});
+    const Tensor loss = model.loss(ctx,
+                                   {.source_ids = ids_of(batch.source),
+                                    .source = Sequences(batch.source_lengths),
+                                    .target_ids = ids_of(batch.target),
+                                    .target = Sequences(batch.target_lengths),
+                                    .labels = ids_of(batch.labels)});
     backward(ctx, loss);
     std::vector<double> values{static_cast<double>(loss.item())};
     for (const NamedParameter& p : parameters(model))

@@ -7,8 +7,8 @@
 #include <map>
 #include <thread>
 
-#include "support/op_check.h"
 #include "serve/serving.h"
+#include "support/op_check.h"
 
 namespace transformer::test {
 namespace {

@@ -13,7 +13,7 @@ constexpr std::size_t measured_version = 130100;  // cublasLtGetVersion()
 
 struct MeasuredProduct {
   std::int64_t m, n, k;
-  char layout;  // n: a·b, t: a·bᵀ, w: aᵀ·b
+  char layout;                    // n: a·b, t: a·bᵀ, w: aᵀ·b
   bool accumulate, bias, narrow;  // narrow: bfloat16 result, else float32; the factors are bfloat16
   int algorithm;                  // of the eight that cuBLASLt names
 };

@@ -195,7 +195,8 @@ bool decode_attention(Context& ctx, DType dtype, const AttentionProblem& p) {
     if (!wide) start.template operator()<8, false>();
     else if (rows == 1) start.template operator()<1, true>();
     else start.template operator()<8, true>();
-    if (to.pieces > 1) launch_early(ctx, "attention", attention_decode_join<T>, dim3(static_cast<unsigned>(places * rows)), block, 0, p, to);
+    if (to.pieces > 1)
+      launch_early(ctx, "attention", attention_decode_join<T>, dim3(static_cast<unsigned>(places * rows)), block, 0, p, to);
   });
   return true;
 }

@@ -50,7 +50,7 @@ class CublasLt {
   cublasLtHandle_t handle_ = nullptr;
   void* workspace_ = nullptr;
   bool measured_here_ = false;  // is algorithms.h of this card and this version of the library?
-  std::mutex mutex_;  // of plans_
+  std::mutex mutex_;            // of plans_
   std::unordered_map<Product, std::shared_ptr<Plan>, Hash> plans_;
 };
 

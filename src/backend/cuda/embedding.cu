@@ -123,16 +123,20 @@ void CudaKernels::embedding_backward(Context& ctx, const Tensor& ids, const Tens
   while (bits < 31 && (std::int64_t{1} << bits) < dtable.dim(0)) ++bits;
   std::size_t bytes = 0;
   const auto sort = [keys, n, bits](void* room, std::size_t& bytes, cudaStream_t stream) {
-    check_cuda(cub::DeviceRadixSort::SortPairs(room, bytes, keys, keys + 2 * n, keys + n, keys + 3 * n, static_cast<int>(n), 0, bits, stream),
-               "embedding_backward");
+    check_cuda(
+        cub::DeviceRadixSort::SortPairs(room, bytes, keys, keys + 2 * n, keys + n, keys + 3 * n, static_cast<int>(n), 0, bits, stream),
+        "embedding_backward");
   };
   use();
   sort(nullptr, bytes, stream());
   Tensor room = Tensor::empty(ctx, {static_cast<std::int64_t>(std::max<std::size_t>(bytes, 1))}, DType::uint8);
-  launch_with(ctx, "embedding_backward", [sort, bytes, room = room.mutable_raw()](cudaStream_t stream) {
+  launch_with(
+      ctx, "embedding_backward",
+      [sort, bytes, room = room.mutable_raw()](cudaStream_t stream) {
     std::size_t size = bytes;
     sort(room, size, stream);
-  }, keys, n, bits, bytes, room.raw());
+      },
+      keys, n, bits, bytes, room.raw());
   const std::int64_t chunks = blocks_of(n, chunk);
   Tensor parts = Tensor::empty(ctx, {chunks, 2, cols});
   const std::int32_t *sorted = keys + 2 * n, *places = keys + 3 * n;

@@ -14,8 +14,8 @@
 
 namespace transformer {
 
-class CublasLt;      // products by shape, see cublaslt.h
-class CudaPass;      // what is done at the end of a pass, see pass.h
+class CublasLt;  // products by shape, see cublaslt.h
+class CudaPass;  // what is done at the end of a pass, see pass.h
 class CudaPasses;
 class PinnedPlaces;  // where results arrive, see device.cu
 class Staging;       // pinned memory on the way to the device, see device.cu
@@ -127,8 +127,9 @@ class CudaKernels final : public Kernels {
   void time_kernels(bool on) { timing_ = on; }
   bool is_timing() const { return timing_; }
   void count_launches(std::int64_t launches) { counts_.launches += launches; }
-  const std::uint32_t* random_step(std::uint32_t step) const;  // where the pass has it on the card; null: there is no pass, or it has another
-  CudaPass* pass() const;                                      // that the calling thread is in; null: work is done as it comes
+  const std::uint32_t* random_step(
+      std::uint32_t step) const;  // where the pass has it on the card; null: there is no pass, or it has another
+  CudaPass* pass() const;         // that the calling thread is in; null: work is done as it comes
   CudaReport take_report();
   std::string measure_products(Context& ctx);
 

@@ -204,12 +204,12 @@ void CublasLt::run(Context& ctx, Product p, float alpha, const void* a, const vo
   launch_with(
       ctx, "matmul",
       [=, this, plan = plan_of(p)](cudaStream_t stream) {
-        // A product may be several kernels that hand parts over through the workspace: another thread's must not come between.
-        const std::lock_guard lock(mutex_);
-        if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), p);
-        check_product(functions_->matmul(handle_, plan->desc, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c,
-                                         &plan->algorithm, workspace_, workspace_bytes, stream),
-                      p);
+    // A product may be several kernels that hand parts over through the workspace: another thread's must not come between.
+    const std::lock_guard lock(mutex_);
+    if (p.bias) check_product(functions_->desc_set(plan->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), p);
+    check_product(functions_->matmul(handle_, plan->desc, &alpha, b, plan->b, a, plan->a, &beta, c, plan->c, c, plan->c, &plan->algorithm,
+                                     workspace_, workspace_bytes, stream),
+                  p);
       },
       p, alpha, a, b, c, bias);
 }
@@ -218,8 +218,9 @@ std::string CublasLt::measure(Context& ctx) {
   std::vector<const Product*> products;
   for (const auto& entry : plans_)
     if (may_be_measured(entry.first)) products.push_back(&entry.first);
-  std::sort(products.begin(), products.end(),
-            [](const Product* a, const Product* b) { return a->m != b->m ? a->m < b->m : a->n != b->n ? a->n < b->n : a->k < b->k; });
+  std::sort(products.begin(), products.end(), [](const Product* a, const Product* b) {
+    return a->m != b->m ? a->m < b->m : a->n != b->n ? a->n < b->n : a->k < b->k;
+  });
   const auto noise = [&](std::int64_t elements) {  // products of zeros are faster
     Tensor t = Tensor::empty(ctx, {elements}, DType::bfloat16);
     launch(ctx, "noise", make_noise, dim3(1024), dim3(256), 0, mutable_values_of<__nv_bfloat16>(t), elements);
@@ -259,8 +260,8 @@ std::string CublasLt::measure(Context& ctx) {
       }
     const auto fastest = std::min_element(best, best + count) - best;
     if (best[fastest] > 0.97F * best[0]) continue;
-    lines += fmt::format("    {{{}, {}, {}, '{}', {}, {}, {}, {}}},  // {:.3f} ms, the first {:.3f}\n", p.m, p.n, p.k, layout_of(p), p.accumulate,
-                         p.bias, p.out == DType::bfloat16, fastest, best[fastest], best[0]);
+    lines += fmt::format("    {{{}, {}, {}, '{}', {}, {}, {}, {}}},  // {:.3f} ms, the first {:.3f}\n", p.m, p.n, p.k, layout_of(p),
+                         p.accumulate, p.bias, p.out == DType::bfloat16, fastest, best[fastest], best[0]);
   }
   cudaEventDestroy(begin), cudaEventDestroy(end);
   return lines;

@@ -140,30 +140,18 @@ void CudaPasses::run_each(const CudaPass& pass) {
 }
 
 cudaGraphExec_t CudaPasses::make_graph(const CudaPass& pass) {
-  check_cuda(cudaStreamBeginCapture(recorder_, cudaStreamCaptureModeThreadLocal), "graph");
-  cudaGraph_t graph = nullptr;
-  try {
+  return graph_of(recorder_, [&] {
     for (const CudaPass::Work& work : pass.works_) {
       work.run(recorder_);
       check_cuda(cudaPeekAtLastError(), work.name);
     }
-  } catch (...) {
-    cudaStreamEndCapture(recorder_, &graph);
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    cudaGetLastError();
-    throw;
-  }
-  check_cuda(cudaStreamEndCapture(recorder_, &graph), "graph");
-  cudaGraphExec_t exec = nullptr;
-  const cudaError_t error = cudaGraphInstantiate(&exec, graph, 0);
-  cudaGraphDestroy(graph);
-  check_cuda(error, "graph");
-  return exec;
+  });
 }
 
 void CudaPasses::forget_oldest() {
   while (graphs_.size() >= most_graphs) {
-    const auto oldest = std::min_element(graphs_.begin(), graphs_.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
+    const auto oldest = std::min_element(graphs_.begin(), graphs_.end(),
+                                         [](const auto& a, const auto& b) { return a.second.used < b.second.used; });
     if (oldest->second.exec != nullptr) check_cuda(cudaGraphExecDestroy(oldest->second.exec), "graph");
     graphs_.erase(oldest);
   }

@@ -20,6 +20,9 @@ namespace transformer {
 
 class CudaKernels;
 
+// What work() starts on the recorder, a stream on which nothing ever runs, as a graph.
+cudaGraphExec_t graph_of(cudaStream_t recorder, const std::function<void()>& work);
+
 // Pinned memory, on the way to the device.
 struct PinnedUploads {
   std::byte* data = nullptr;
@@ -94,11 +97,11 @@ class CudaPasses {
 
   CudaKernels& device_;
   bool graphs_wanted_;
-  cudaStream_t recorder_ = nullptr;  // nothing ever runs on it
-  std::uint32_t* step_ = nullptr;    // in the card's memory
-  std::mutex mutex_;                    // of all below, and while a pass is sent
+  cudaStream_t recorder_ = nullptr;    // nothing ever runs on it
+  std::uint32_t* step_ = nullptr;      // in the card's memory
+  std::mutex mutex_;                   // of all below, and while a pass is sent
   std::deque<PinnedUploads> uploads_;  // those that no pass has; the first has waited longest
-  std::byte* arrived_ = nullptr;  // the uploads of a pass, in the card's memory
+  std::byte* arrived_ = nullptr;       // the uploads of a pass, in the card's memory
   std::size_t arrived_size_ = 0;
   std::unordered_map<std::uint64_t, Graph> graphs_;  // by the hash of their logs
   std::uint64_t clock_ = 0;

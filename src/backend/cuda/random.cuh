@@ -35,8 +35,8 @@ __device__ inline unsigned random_bits(const RandomStream& stream, std::uint64_t
 struct Dropout {
   RandomStream stream;
   const std::uint32_t* step = nullptr;  // where the stream's step is found; null: in the stream
-  unsigned threshold = 0;  // dropped: bits below it
-  float keep = 1.0F;       // 1/(1-p)
+  unsigned threshold = 0;               // dropped: bits below it
+  float keep = 1.0F;                    // 1/(1-p)
   Dropout() = default;
   Dropout(Context& ctx, const DropoutArgs& args)
       : stream(args.stream), step(cuda(ctx).random_step(args.stream.step)),

@@ -19,31 +19,39 @@ class CudaRecorded final : public Recorded {
 
 }  // namespace
 
+cudaGraphExec_t graph_of(cudaStream_t recorder, const std::function<void()>& work) {
+  check_cuda(cudaStreamBeginCapture(recorder, cudaStreamCaptureModeRelaxed), "recorder");  // memory may be taken meanwhile
+  cudaGraph_t graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    cudaStreamEndCapture(recorder, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    cudaGetLastError();
+    throw;
+  }
+  check_cuda(cudaStreamEndCapture(recorder, &graph), "recorder");
+  cudaGraphExec_t exec = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphDestroy(graph);
+  check_cuda(error, "recorder");
+  return exec;
+}
+
 bool CudaKernels::recording() const { return recorded_by == this; }
 
 std::unique_ptr<Recorded> CudaKernels::record(const std::function<void()>& work) {
   use();
   const std::lock_guard lock(recorder_mutex_);
   if (recorder_ == nullptr) check_cuda(cudaStreamCreateWithFlags(&recorder_, cudaStreamNonBlocking), "recorder");
-  check_cuda(cudaStreamBeginCapture(recorder_, cudaStreamCaptureModeRelaxed), "recorder");
-  cudaGraph_t graph = nullptr;
-  recorded_by = this;
-  try {
+  struct Recording {
+    explicit Recording(const CudaKernels* device) { recorded_by = device; }
+    ~Recording() { recorded_by = nullptr; }
+  };
+  return std::make_unique<CudaRecorded>(*this, graph_of(recorder_, [&] {
+    const Recording recording(this);
     work();
-  } catch (...) {
-    recorded_by = nullptr;
-    cudaStreamEndCapture(recorder_, &graph);
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    cudaGetLastError();
-    throw;
-  }
-  recorded_by = nullptr;
-  check_cuda(cudaStreamEndCapture(recorder_, &graph), "recorder");
-  cudaGraphExec_t exec = nullptr;
-  const cudaError_t error = cudaGraphInstantiate(&exec, graph, 0);
-  cudaGraphDestroy(graph);
-  check_cuda(error, "recorder");
-  return std::make_unique<CudaRecorded>(*this, exec);
+  }));
 }
 
 void CudaKernels::repeat(cudaGraphExec_t work) {
