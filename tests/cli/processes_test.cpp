@@ -100,7 +100,9 @@ class Processes : public Training {
     for (const char* split : {"train", "valid"}) {
       const auto x = losses(a, split), y = losses(b, split);
       ASSERT_GT(x.size(), split == std::string("train") ? 40U : 0U);
-      if (split == std::string("train")) ASSERT_EQ(x.size(), y.size());
+      if (split == std::string("train")) {
+        ASSERT_EQ(x.size(), y.size());
+      }
       const std::map<std::int64_t, double> there(y.begin(), y.end());  // a run that was stopped has validated there too
       for (const auto& [step, loss] : x) {
         ASSERT_TRUE(there.contains(step)) << split << " step " << step;
