@@ -33,10 +33,19 @@ if(NOT TRANSFORMER_CUDA STREQUAL "OFF" AND NOT (TRANSFORMER_CUDA STREQUAL "CARD"
   endif()
 endif()
 
-# add_cuda_kernels(TARGET): src/backend/cuda in place of the stub.
+# add_cuda_kernels(TARGET): src/backend/cuda in place of the stub. Large files are compiled one by one, the others as two units, since
+# CUDA's headers take longer than any of them: what runs the device, and the kernels.
 function(add_cuda_kernels target)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cu)
-  add_library(transformer_cuda OBJECT ${sources})
+  file(GLOB sources RELATIVE ${PROJECT_SOURCE_DIR}/src CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cu)
+  set(large ${sources})
+  list(FILTER large INCLUDE REGEX "/(attention.*|elementwise|linear|memory|norm)\\.cu$")
+  set(running ${sources})
+  list(FILTER running INCLUDE REGEX "/(device|matmul|nccl|pass|recorded)\\.cu$")
+  list(REMOVE_ITEM sources ${large} ${running})
+  list(TRANSFORM large PREPEND ${PROJECT_SOURCE_DIR}/src/)
+  unit_sources(running ${PROJECT_SOURCE_DIR}/src cuda_device.cu ${running})
+  unit_sources(kernels ${PROJECT_SOURCE_DIR}/src cuda_kernels.cu ${sources})
+  add_library(transformer_cuda OBJECT ${large} ${running} ${kernels})
   set_target_properties(transformer_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_include_directories(transformer_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   # nvcc takes fmt's checks at compile time for errors: there a wrong message is found when it is written.

@@ -3,16 +3,7 @@
 # anonymous namespaces must be unique within a unit. With TRANSFORMER_UNITS=OFF each is compiled by itself.
 # Optimised less than the kernels: time is spent in those, and -O3 takes longer to compile. Tests and the command line least of all.
 function(add_unit target folder name)
-  set(sources)
-  if(TRANSFORMER_UNITS AND ARGN)
-    list(TRANSFORM ARGN REPLACE ".+" "#include \"\\0\"\n" OUTPUT_VARIABLE lines)
-    string(CONCAT content ${lines})
-    set(unit ${CMAKE_CURRENT_BINARY_DIR}/units/${name}.cpp)
-    file(CONFIGURE OUTPUT ${unit} CONTENT "${content}" @ONLY)  # written only when it changes
-    set(sources ${unit})
-  elseif(ARGN)
-    list(TRANSFORM ARGN PREPEND ${folder}/ OUTPUT_VARIABLE sources)
-  endif()
+  unit_sources(sources ${folder} ${name}.cpp ${ARGN})
   if(sources)
     target_sources(${target} PRIVATE ${sources})
     set(level -O2)
@@ -21,4 +12,18 @@ function(add_unit target folder name)
     endif()
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:${level}>")
   endif()
+endfunction()
+
+# unit_sources(OUT FOLDER FILE SOURCE...): what is to be compiled for these sources: the unit FILE, or each by itself.
+function(unit_sources out folder file)
+  set(sources)
+  if(TRANSFORMER_UNITS AND ARGN)
+    list(TRANSFORM ARGN REPLACE ".+" "#include \"\\0\"\n" OUTPUT_VARIABLE lines)
+    string(CONCAT content ${lines})
+    set(sources ${CMAKE_CURRENT_BINARY_DIR}/units/${file})
+    file(CONFIGURE OUTPUT ${sources} CONTENT "${content}" @ONLY)  # written only when it changes
+  elseif(ARGN)
+    list(TRANSFORM ARGN PREPEND ${folder}/ OUTPUT_VARIABLE sources)
+  endif()
+  set(${out} ${sources} PARENT_SCOPE)
 endfunction()

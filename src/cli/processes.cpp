@@ -21,7 +21,7 @@ std::shared_ptr<Communicator>& joined() {
   return together;
 }
 
-// N of --devices N; 0 where that is not given, or is no number, which the flag's own check says.
+// N of --devices N; 0 where that is not given, or is not a number, which the flag's own check says.
 int devices_of(const std::vector<std::string>& arguments) {
   constexpr std::string_view flag = "--devices";
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -26,7 +26,7 @@ void serve_models(const ServeConfig& config, const serve::ServerOptions& options
   if (config.models.empty() && config.training.empty()) throw CLI::RequiredError("MODEL");
   serve::Server server(options, compute.context());
   if (!config.training.empty()) {
-    if (!std::filesystem::is_directory(config.training)) fail(config.training, "is no folder: give the one that a training writes to");
+    if (!std::filesystem::is_directory(config.training)) fail(config.training, "is not a folder: give the one that a training writes to");
     server.add_training(config.training);
   }
   for (const std::string& model : config.models) {

@@ -87,8 +87,8 @@ void Communicator::sum(std::span<double> values) {
   for (std::size_t i = 0; i < all.size(); ++i) values[i % values.size()] += all[i];
 }
 
-ExchangePtr Communicator::reduce_scatter(Backend& on, const float* all, float* mine, std::int64_t each) {
-  if (on.host_access()) std::copy_n(all, each, mine);
+ExchangePtr Communicator::reduce_scatter(Backend&, const float* all, float* mine, std::int64_t each) {
+  std::copy_n(all, each, mine);
   return std::make_unique<Done>();
 }
 ExchangePtr Communicator::all_gather(Backend&, float*, std::int64_t) { return std::make_unique<Done>(); }

@@ -103,7 +103,7 @@ std::unique_ptr<Model> make_swin(Settings& s) {
   if (stages < 1 || stages > 12) s.refuse("depths", "expected the number of blocks of each of 1 to 12 stages");
   for (std::int64_t depth : c.depths)
     if (depth < 1 || depth > 100) s.refuse("depths", "expected 1 to 100 blocks in every stage");
-  if (c.heads.size() != c.depths.size()) s.refuse("num_heads", "expected as many values as depths has");
+  if (c.heads.size() != c.depths.size()) s.refuse("num_heads", "expected one value for each of depths");
   if (c.d > 1 << 16) s.refuse("embed_dim", "expected at most 65536");
   for (std::size_t i = 0; i < c.heads.size(); ++i)
     if (c.heads[i] < 1 || (c.d << i) % c.heads[i] != 0)
