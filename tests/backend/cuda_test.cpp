@@ -1,7 +1,10 @@
 // What only a GPU can show. Everything else runs there too: TRANSFORMER_DEVICE=cuda.
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
 #include <random>
 
 #include "backend/kernels.h"
@@ -75,6 +78,28 @@ TEST_F(Cuda, SaysWhatIsWrong) {
   Context ctx({.device = Device::cuda()});
   expect_error([&] { Tensor::empty(ctx, {1 << 20, 1 << 20}); }, {"out of memory", "MiB asked for", "free", "update_freq"});
   expect_near(tensor(ctx, {2}, {1, 2}), {1, 2}, 0.0);  // and goes on
+}
+
+// A kernel that touches memory which is not there leaves the card as good as lost to this process: each call is an Error from then on.
+TEST_F(Cuda, ALostCardIsAnError) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // in a process of its own
+  const auto lose = [] {
+    Context ctx({.device = Device::cuda()});
+    const Tensor ours = tensor(ctx, {2}, {1, 2});
+    std::shared_ptr<std::byte> nowhere(reinterpret_cast<std::byte*>(std::uintptr_t{1} << 40), [](std::byte*) {});
+    Tensor lost = Tensor::of(std::make_shared<Storage>(Storage{nowhere, 1 << 20, ours.storage()->device, ours.storage()->backend}),
+                             DType::float32);
+    int errors = 0;
+    for (int i = 0; i < 3; ++i) try {
+        kernels(ctx).fill(ctx, 1.0F, lost);
+        ours.to_vector<float>();
+      } catch (const Error& e) {
+        std::fprintf(stderr, "%s\n", e.what());
+        ++errors;
+      }
+    std::_Exit(errors == 3 ? 1 : 0);
+  };
+  EXPECT_EXIT(lose(), testing::ExitedWithCode(1), "CUDA");
 }
 
 }  // namespace

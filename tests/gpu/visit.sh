@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# tests/gpu/visit.sh BUILD OUT [DATA]: all that must be seen on a GPU, in one go: the suite on the card, the golden cases, the memory
-# checker, the same bits twice, with and without graphs and after kills, trainings (where DATA has multi30k/ …), benchmarks beside PyTorch.
-# Leaves its logs in OUT, and OUT/results.json, which is kept as tests/gpu/results.json.
+# tests/gpu/visit.sh BUILD OUT [DATA [PART...]]: all that must be seen on a GPU: the suite on the card with its golden cases, the memory
+# checker, the same bits twice, with and without graphs and after kills, memory that runs out in mid-training, trainings (of what is there
+# of DATA/multi30k, DATA/tinyshakespeare.txt, DATA/ETTh1.csv, DATA/fashion-mnist), benchmarks beside PyTorch. Parts: suite checker bits
+# memory train bench peers; without any, all of them. Leaves its logs in OUT, and OUT/results.json, which is kept as
+# tests/gpu/results.json; parts that are run later into the same OUT are added to it.
 set -u
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 build=$1 out=$2 data=${3:-}
+parts=("${@:4}")
+((${#parts[@]})) || parts=(suite checker bits memory train bench peers)
 mkdir -p "$out"
 export TRANSFORMER_DEVICE=cuda
 command=$build/transformer tests=$build/tests/transformer_tests bench=$build/bench/transformer_bench
@@ -12,13 +16,14 @@ work=$(mktemp -d)
 say() { printf '== %s (%s s)\n' "$*" "$SECONDS"; }
 
 # note NAME VALUE: a line of the result.
-: >"$out/notes"
-note() { printf '%s\t%s\n' "$1" "$2" >>"$out/notes"; }
+touch "$out/notes" "$out/bench.log"
+note() { grep -v "^$1"$'\t' "$out/notes" >"$work/notes"; printf '%s\t%s\n' "$1" "$2" | cat "$work/notes" - >"$out/notes"; }
 note sources "$(bash tests/gpu/hash.sh)"
 note device "$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | head -1)"
 
 suite() {
-  local shards=${1:-$(nproc)} i
+  local shards i
+  shards=$(nproc)
   for ((i = 0; i < shards; ++i)); do
     GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$i timeout 240 "$tests" >"$work/shard-$i" 2>&1 &
   done
@@ -26,20 +31,23 @@ suite() {
   cat "$work"/shard-* >"$out/suite.log"
   note suite_passed "$(grep -h '^\[       OK \]' "$work"/shard-* | wc -l)"
   note suite_failed "$(grep -h '^\[  FAILED  \].*ms)' "$work"/shard-* | wc -l)"
+  note suite_shards_not_ended "$(grep -hL '^\[==========\].*ran\.' "$work"/shard-* | wc -l)"
+  note ragged "$(grep -h 'tokens, forward' "$work"/shard-* | tail -1)"
   grep -h '^\[  FAILED  \].*ms)' "$work"/shard-* | sort -u
   grep -h -B12 '^\[  FAILED  \].*ms)' "$work"/shard-* | grep -v '^\[ *\(OK\|RUN\)' >"$out/failures.log"
 }
 
 checker() {  # small cases; gtest's own exit status does not count
-  local tool
+  local tool cases='*Attention*:*Linear*:*Norm*:*CrossEntropy*:*Embedding*:*Dropout*:*Adam*:*TopK*:*Softmax*-*Trains*:*Golden*'
   for tool in memcheck racecheck; do
-    timeout "${1:-100}" compute-sanitizer --tool $tool "$tests" --gtest_filter="$2" >"$out/$tool.log" 2>&1
+    timeout 60 compute-sanitizer --tool $tool "$tests" --gtest_filter="$cases" >"$out/$tool.log" 2>&1
     note "$tool" "$(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" | tail -1 | sed 's/^=* //')"
     tail -2 "$out/$tool.log"
   done
 }
 
-same_bits() {  # twice, without graphs, and in pieces
+bits() {  # twice, without graphs, and in pieces
+  [[ -d $data/multi30k ]] || return
   local m=$data/multi30k common
   common=(train translate --source "$m/train.tok.en" --target "$m/train.tok.de" --vocab-size 4000 --preset tiny --max-tokens 4096
           --max-update 600 --precision bfloat16 --seed 3 --quiet --save-interval-updates 60)
@@ -57,13 +65,69 @@ same_bits() {  # twice, without graphs, and in pieces
   note "bits: twice, without graphs, killed five times" "$([ "$(sort -u "$out/bits" | wc -l)" = 1 ] && echo same || echo different)"
 }
 
-say suite; suite
-say checker; checker 60 '*Attention*:*Linear*:*Norm*:*CrossEntropy*:*Embedding*:*Dropout*:*Adam*:*TopK*:*Softmax*-*Trains*:*Golden*'
-if [[ -n $data ]]; then say bits; same_bits; fi
-say bench; timeout 120 "$bench" cuda --profile 2>&1 | tee "$out/bench.log" | grep -v calls
-if python3 -c 'import torch' 2>/dev/null; then
-  say peers; timeout 200 python3 bench/peers/torch_cuda_steps.py 2>&1 | tee "$out/peers.log"
-fi
+# Another program takes the card's memory during a training: its next validation finds none. The last checkpoint is there, and it goes on.
+memory() {
+  python3 -c 'import torch' 2>/dev/null && [[ -f $data/tinyshakespeare.txt ]] || return
+  local common code
+  common=(train lm --text "$data/tinyshakespeare.txt" --vocab char --d-model 512 --num-layers 8 --num-heads 8 --context 512 --batch-size 64
+          --max-update 400 --validate-interval-updates 250 --save-interval-updates 50 --quiet --save-dir "$work/memory")
+  "$command" "${common[@]}" >/dev/null 2>"$out/memory.log" &
+  local training=$!
+  while kill -0 $training 2>/dev/null && ! compgen -G "$work/memory/checkpoints/step-*" >/dev/null; do sleep 0.2; done
+  python3 - <<'END' &
+import time, torch
+taken = []
+while True:
+    try: taken.append(torch.empty(8 << 20, dtype=torch.uint8, device="cuda"))
+    except torch.OutOfMemoryError: time.sleep(0.05)
+END
+  local other=$!
+  wait $training; code=$?
+  kill $other; wait $other 2>/dev/null
+  tail -3 "$out/memory.log"
+  note "memory taken in mid-training" "code $code, $(ls "$work/memory/checkpoints" | tail -1) kept: $(tail -1 "$out/memory.log" | tr '"\t' "' ")"
+  "$command" "${common[@]}" >/dev/null 2>"$out/memory_after.log"
+  note "and after it" "code $?: $(tail -1 "$out/memory_after.log" | tr '"\t' "' ")"
+}
+
+# trained NAME COMMAND...: its last lines, with its time.
+trained() {
+  local name=$1 begin=$SECONDS
+  shift
+  "$@" >"$out/$name.log" 2>&1
+  note "trained: $name" "$((SECONDS - begin)) s: $(tail -2 "$out/$name.log" | tr '"\t\n' "'  ")"
+  tail -2 "$out/$name.log"
+}
+
+train() {
+  local m=$data/multi30k
+  trained demo "$command" demo --save-dir "$work/demo"
+  if [[ -d $m ]]; then
+    trained multi30k "$command" train translate --source "$m/train.tok.en" --target "$m/train.tok.de" --valid-source "$m/valid.tok.en" \
+      --valid-target "$m/valid.tok.de" --vocab-size 10000 --normalization identity --preset tiny --norm pre --attention-dropout 0 \
+      --ffn-dropout 0 --lr 0.005 --warmup-updates 2000 --clip-norm 0 --max-tokens 4096 --max-epoch 60 --average 10 --precision bfloat16 \
+      --save-dir "$work/multi30k"
+    trained bleu "$command" evaluate "$work/multi30k/average" --source "$m/test2016.tok.en" --reference "$m/test2016.tok.de" --beam 5 --tokenize none
+  fi
+  [[ ! -f $data/tinyshakespeare.txt ]] ||
+    trained shakespeare "$command" train lm --config recipes/shakespeare-char-gpu.toml --text "$data/tinyshakespeare.txt" --save-dir "$work/text"
+  [[ ! -f $data/ETTh1.csv ]] ||
+    trained etth1 "$command" train forecast --config recipes/etth1.toml --csv "$data/ETTh1.csv" --save-dir "$work/etth1"
+  [[ ! -d $data/fashion-mnist ]] ||
+    trained fashion "$command" train image --config recipes/fashion-mnist.toml --idx "$data/fashion-mnist" --save-dir "$work/fashion"
+}
+
+bench() { timeout 150 "$bench" cuda --profile 2>&1 | tee "$out/bench.log" | grep -v calls; }
+
+peers() {
+  python3 -c 'import torch' 2>/dev/null || return
+  timeout 300 python3 bench/peers/torch_cuda_steps.py 2>&1 | tee "$out/peers.log"
+}
+
+for part in "${parts[@]}"; do
+  say "$part"
+  "$part"
+done
 {
   printf '{\n'
   while IFS=$'\t' read -r name value; do printf '  "%s": "%s",\n' "$name" "$value"; done <"$out/notes"
