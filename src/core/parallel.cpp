@@ -22,6 +22,7 @@ constexpr int most_threads = 256;        // of one call
 constexpr int spins = 4000;              // looks at the next epoch, some 50 to 200 µs, …
 constexpr int yields = 1000;             // … then while others may have the core, some ms, before a thread goes to sleep
 constexpr std::int64_t pieces_each = 4;  // pieces for each thread, where there is enough work
+constexpr std::int64_t most_pieces = 0xFFF;
 
 inline void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -56,8 +57,8 @@ class Seated {
 struct alignas(64) Lane {
   std::atomic<std::uint64_t> ticket{0};
 
-  static constexpr std::uint64_t low = 0xFFF;
-  static_assert(most_threads * pieces_each <= low);
+  static constexpr std::uint64_t low = most_pieces;
+  static_assert(most_threads * pieces_each <= most_pieces);
   void open(std::uint64_t call, std::int64_t begin, std::int64_t end) {
     ticket.store(call << 24 | static_cast<std::uint64_t>(end) << 12 | static_cast<std::uint64_t>(begin), std::memory_order_release);
   }
@@ -226,24 +227,34 @@ void Pool::run(int threads, std::int64_t n, std::int64_t pieces, detail::RangeBo
   if (error) std::rethrow_exception(error);
 }
 
+// On the caller's own thread, where there is no other or this one is already part of a call.
+bool runs_alone(int threads, std::int64_t n, detail::RangeBody call, void* body) {
+  if (seat < 0 && threads > 1) return false;
+  const Seated alone(std::min(seat, 0));
+  call(body, 0, n);
+  return true;
+}
+
 }  // namespace
-
-int parallel_seat() { return std::max(seat, 0); }
-
-ParallelStats parallel_stats() { return Pool::get().stats(); }
 
 void detail::run_parallel(int threads, std::int64_t n, std::int64_t grain, RangeBody call, void* body) {
   if (n <= 0) return;
   const std::int64_t worth = (n + grain - 1) / std::max<std::int64_t>(grain, 1);
   threads = static_cast<int>(std::min<std::int64_t>({threads, worth, most_threads}));
-  if (seat >= 0) {
-    const Seated alone(0);
-    return call(body, 0, n);
-  }
-  if (threads <= 1) return call(body, 0, n);
+  if (runs_alone(threads, n, call, body)) return;
   // As many for each thread, unless pieces are single items: 19 pieces on 16 threads would take as long as 32.
   const std::int64_t pieces = std::min<std::int64_t>(worth, threads * pieces_each);
   Pool::get().run(threads, n, grain > 1 ? pieces - pieces % threads : pieces, call, body);
 }
+
+void detail::run_each(int threads, std::int64_t n, RangeBody call, void* body) {
+  if (n <= 0) return;
+  threads = static_cast<int>(std::min<std::int64_t>({threads, n, most_threads}));
+  if (!runs_alone(threads, n, call, body)) Pool::get().run(threads, n, std::min(n, most_pieces), call, body);
+}
+
+int parallel_seat() { return std::max(seat, 0); }
+
+ParallelStats parallel_stats() { return Pool::get().stats(); }
 
 }  // namespace transformer

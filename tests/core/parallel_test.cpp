@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -106,6 +107,37 @@ TEST(ParallelFor, ManyThreadsMayCallItAtOnce) {
     });
   for (std::thread& caller : callers) caller.join();
   for (const std::int64_t sum : sums) EXPECT_EQ(sum, 50 * 997 * 996 / 2);
+}
+
+// The first two of many items are long: neither waits for the other. Here each waits until both have begun.
+TEST(ParallelEach, LongItemsRunSideBySideAmongManyShortOnes) {
+  std::vector<std::atomic<int>> runs(71);
+  std::atomic<int> begun = 0;
+  std::atomic<bool> met = true;
+  parallel_each(2, std::ssize(runs), [&](std::int64_t i) {
+    ++runs[static_cast<std::size_t>(i)];
+    if (i > 1) return;
+    ++begun;
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (begun < 2 && met) {
+      std::this_thread::yield();
+      if (std::chrono::steady_clock::now() > late) met = false;
+    }
+  });
+  EXPECT_TRUE(met);
+  for (const std::atomic<int>& run : runs) EXPECT_EQ(run, 1);
+}
+
+TEST(ParallelEach, MoreItemsThanPiecesAndAnException) {
+  std::vector<std::atomic<int>> runs(10001);
+  parallel_each(3, std::ssize(runs), [&](std::int64_t i) { ++runs[static_cast<std::size_t>(i)]; });
+  for (const std::atomic<int>& run : runs) ASSERT_EQ(run, 1);
+  EXPECT_THROW(parallel_each(
+                   2, 50,
+                   [](std::int64_t i) {
+    if (i == 37) throw std::runtime_error("37");
+                   }),
+               std::runtime_error);
 }
 
 TEST(ParallelFor, WhatTheBodiesWroteIsSeenAfterwards) {

@@ -16,6 +16,7 @@ int hardware_threads();
 namespace detail {
 using RangeBody = void (*)(void* body, std::int64_t begin, std::int64_t end);
 void run_parallel(int threads, std::int64_t n, std::int64_t grain, RangeBody call, void* body);
+void run_each(int threads, std::int64_t n, RangeBody call, void* body);
 }  // namespace detail
 
 // Splits [0, n) into contiguous ranges of at least `grain` items and calls body(begin, end) on each, on at most `threads` threads. The
@@ -27,6 +28,19 @@ void parallel_for(int threads, std::int64_t n, std::int64_t grain, Body&& body) 
   using Plain = std::remove_reference_t<Body>;
   detail::run_parallel(
       threads, n, grain, [](void* f, std::int64_t b, std::int64_t e) { (*static_cast<Plain*>(f))(b, e); },
+      const_cast<void*>(static_cast<const void*>(std::addressof(body))));
+}
+
+// For few items that are long and not alike: body(i) for each of them. A thread takes one at a time, so that the longest should come
+// first; all else is as above.
+template <class Body>
+void parallel_each(int threads, std::int64_t n, Body&& body) {
+  using Plain = std::remove_reference_t<Body>;
+  detail::run_each(
+      threads, n,
+      [](void* f, std::int64_t b, std::int64_t e) {
+    for (std::int64_t i = b; i < e; ++i) (*static_cast<Plain*>(f))(i);
+      },
       const_cast<void*>(static_cast<const void*>(std::addressof(body))));
 }
 

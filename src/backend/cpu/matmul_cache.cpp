@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/amx.h"
@@ -203,9 +204,10 @@ MatmulCache::~MatmulCache() = default;
 
 void MatmulCache::run(Context& ctx, std::span<const Product> products, std::int64_t pieces, const std::function<void(std::int64_t)>& body) {
   struct Planned {
+    const Product* product;
     MatmulTiles tiles;
-    std::vector<Impl::Entry*> entries;
-    std::int64_t first;  // of its tiles among all
+    std::vector<Impl::Entry*> entries = {};
+    std::int64_t first = 0;  // of its tiles among all
   };
   const Problem* at = nullptr;  // what is being prepared
   try {
@@ -219,9 +221,8 @@ void MatmulCache::run(Context& ctx, std::span<const Product> products, std::int6
     const int share = several <= 2 ? ctx.threads() : std::max(std::min(ctx.threads(), 4), ctx.threads() / several);
     for (const Product& product : products) {
       const Problem& p = *(at = &product.problem);
-      Planned& plan = planned.emplace_back(Planned{MatmulTiles(p, share, impl_->unit_for(p)), {}, count});
+      Planned& plan = planned.emplace_back(Planned{&product, MatmulTiles(p, share, impl_->unit_for(p))});
       const MatmulTiles& tiles = plan.tiles;
-      count += tiles.count();
       if (tiles.unit() == MatmulUnit::amx) {
         scratch = std::max(scratch, bytes_for_amx(tiles.step(0, 0)));  // none is larger than the first
         continue;
@@ -240,34 +241,37 @@ void MatmulCache::run(Context& ctx, std::span<const Product> products, std::int6
         }
       }
     }
+    // The longest tiles come first, so that threads end at about the same time.
+    const auto work = [](const Planned& plan) {
+      const Problem& p = plan.product->problem;
+      return plan.tiles.count() > 0 ? p.batch * p.m * p.n * p.k / plan.tiles.count() : 0;
+    };
+    std::stable_sort(planned.begin(), planned.end(), [&](const Planned& a, const Planned& b) { return work(a) > work(b); });
+    for (Planned& plan : planned) plan.first = std::exchange(count, count + plan.tiles.count());
     const std::int64_t all = count + pieces;
     const auto threads = static_cast<std::size_t>(std::min<std::int64_t>(ctx.threads(), all));
     const auto memory = ctx.allocator().allocate((scratch + staged) * threads);
-    parallel_for(static_cast<int>(threads), all, 1, [&](std::int64_t begin, std::int64_t end) {
+    parallel_each(static_cast<int>(threads), all, [&](std::int64_t i) {
+      if (i >= count) return body(i - count);
       const OneThread here_too;
       const auto seat = static_cast<std::size_t>(parallel_seat());
       std::byte* mine = memory.get() + (scratch + staged) * seat;
-      for (std::int64_t i = begin; i < end; ++i) {
-        if (i >= count) {
-          body(i - count);
-          continue;
+      std::size_t which = planned.size() - 1;
+      while (planned[which].first > i) --which;
+      const Planned& plan = planned[which];
+      const MatmulTiles& tiles = plan.tiles;
+      const Product& product = *plan.product;
+      for (std::int64_t j = 0; j < tiles.steps(); ++j) {
+        const MatmulStep step = tiles.step(i - plan.first, j);
+        if (tiles.unit() == MatmulUnit::amx) {
+          compute_with_amx(step, product, mine);
+        } else {
+          Impl::Entry& e = *plan.entries[static_cast<std::size_t>(tiles.kind(i - plan.first, j))];
+          const StagedOperands x(step, product.problem, product.a, product.b, product.bias, product.c, mine + scratch);
+          impl_->execute(e, e.sets[seat], x.a, x.b, x.bias, x.c, mine);
+          x.finish();
         }
-        std::size_t which = planned.size() - 1;
-        while (planned[which].first > i) --which;
-        const auto& [tiles, entries, first] = planned[which];
-        const Product& product = products[which];
-        for (std::int64_t j = 0; j < tiles.steps(); ++j) {
-          const MatmulStep step = tiles.step(i - first, j);
-          if (tiles.unit() == MatmulUnit::amx) {
-            compute_with_amx(step, product, mine);
-          } else {
-            Impl::Entry& e = *entries[static_cast<std::size_t>(tiles.kind(i - first, j))];
-            const StagedOperands x(step, product.problem, product.a, product.b, product.bias, product.c, mine + scratch);
-            impl_->execute(e, e.sets[seat], x.a, x.b, x.bias, x.c, mine);
-            x.finish();
-          }
-          if (product.after && j + 1 == tiles.steps()) product.after(step.row, step.col, step.rows, step.tile.n);
-        }
+        if (product.after && j + 1 == tiles.steps()) product.after(step.row, step.col, step.rows, step.tile.n);
       }
     });
     impl_->trim();
