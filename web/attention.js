@@ -14,7 +14,7 @@ let preferred = "matrix";  // the view that was chosen last
 
 export function attentionCard(seen, maps, onrow) {
   const listeners = [];
-  let map = seen.map, heads = seen.heads ?? [], view = null, rollout = seen.rollout;
+  let map = seen.map, heads = seen.heads ?? [], view = null;
   const about = (name) => seen.attentions.find((each) => each.name === name);
   const side = (name) => seen.sides.find((each) => each.name === name).tokens;
   const numbers = (count) => [...Array(count).keys()].map((i) => [i, String(i + 1)]);
@@ -68,13 +68,12 @@ export function attentionCard(seen, maps, onrow) {
       const answer = await maps({ ...choice });
       map = choice.head === throughLayers ? { ...answer.map, ...answer.rollout, head: throughLayers } : answer.map;
       heads = answer.heads ?? heads;
-      rollout = answer.rollout ?? rollout;
       controls();
       if (before.attention !== choice.attention) stageView();
       else view.show(map);
       drawHeads();
       tell(null);
-      for (const listener of listeners) listener(map, rollout);
+      for (const listener of listeners) listener(map);
       say("");
     } catch (error) {
       if (error.name !== "AbortError") Object.assign(choice, before), say(error.message, true);
@@ -106,6 +105,6 @@ export function attentionCard(seen, maps, onrow) {
     mark(name, row) {
       if (row === null || about(map.attention).rows === name) view.mark(row, null), tell(row, null);
     },
-    onmap(listener) { listeners.push(listener); listener(map, rollout); },
+    onmap(listener) { listeners.push(listener); listener(map); },
   };
 }

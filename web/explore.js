@@ -68,7 +68,7 @@ export function show(place, model) {
   // Another attention, layer or head of the same look.
   async function maps(next) {
     choice = next;
-    return ask({ ...again(), thumbnails: 24, map_only: true, rollout: kind === "image" || next.head === throughLayers });
+    return ask({ ...again(), thumbnails: 24, map_only: true, rollout: next.head === throughLayers });
   }
 
   function draw() {

@@ -112,7 +112,7 @@ void explain(const ExplainConfig& c, const ComputeConfig& compute) {
     if (!seen.stacks.empty()) options.positions = positions_of(ctx, explainer.model(), c.positions);
     save(c, report_html(seen, options));
   } else {
-    const View view = c.view == Shown::automatic ? (c.image.empty() || seen.stacks.empty() ? View::attention : View::rollout)
+    const View view = c.view == Shown::automatic ? (c.image.empty() ? View::attention : View::rollout)
                                                  : static_cast<View>(static_cast<int>(c.view) - 1);
     save(c, picture_of(seen, view, options));
   }

@@ -2,10 +2,10 @@
 #include <algorithm>
 
 #include "explain/seen.h"
+#include "explain/windows.h"
 #include "generate/shared/loop.h"
 #include "transformer/explain/explainer.h"
 #include "transformer/models/patchtst.h"
-#include "transformer/models/swin.h"
 #include "transformer/models/vit.h"
 
 namespace transformer {
@@ -49,40 +49,24 @@ void look_at(Context& ctx, const Vit& vit, const Tensor& pixels, Explanation& ou
   out.attentions = {seen_attention(ctx, "self", "patches", "patches", false, trace.attentions)};
 }
 
-// Weights within windows, [windows, heads, window², window²], as those of all tokens, [1, heads, tokens, tokens]: 0 from window to window.
-Tensor over_grid(const Tensor& weights, const std::vector<std::int64_t>& slots) {
-  const std::int64_t heads = weights.dim(1), area = weights.dim(2), n = std::ssize(slots);
-  std::vector<float> out(static_cast<std::size_t>(heads * n * n));
-  for (std::int64_t i = 0; i < n; ++i)
-    for (std::int64_t j = 0; j < n; ++j) {
-      const std::int64_t from = slots[static_cast<std::size_t>(i)], to = slots[static_cast<std::size_t>(j)], window = from / area;
-      for (std::int64_t head = 0; window == to / area && head < heads; ++head)
-        out[static_cast<std::size_t>((head * n + i) * n + j)] =
-            weights.data<float>()[((window * heads + head) * area + from % area) * area + to % area];
-    }
-  Context host({.device = Device::cpu(), .threads = 1});
-  return Tensor::from<float>(host, {1, heads, n, n}, out);
-}
-
-// Of each stage the last block, in whose windows tokens look at each other; stages of very many tokens are left out.
+// Of each stage the last block, in whose windows tokens look at each other, but of stages of very many tokens; and the roll-out through
+// all.
 void look_at(Context& ctx, const Swin& swin, const Tensor& pixels, Explanation& out) {
   constexpr std::int64_t most_tokens = 1024;
-  SwinTrace trace;
-  static_cast<void>(swin(ctx, pixels, &trace));
-  const Patches& p = swin.config.patches;
-  Grid grid{1, (pixels.dim(2) + p.height - 1) / p.height, (pixels.dim(3) + p.width - 1) / p.width};
-  for (std::size_t i = 0; i < swin.stages.size(); ++i, grid = {1, (grid.height + 1) / 2, (grid.width + 1) / 2}) {
-    if (grid.tokens() > most_tokens) continue;
-    const SwinStage& stage = swin.stages[i];
-    const bool shifted = stage.blocks.back().shifted && std::min(grid.height, grid.width) > stage.window;
-    const Windows windows = cut_windows(ctx, grid, stage.window, shifted ? stage.window / 2 : 0);
+  const std::vector<SeenStage> stages = seen_stages(ctx, swin, pixels);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const Grid& grid = stages[i].grid;
     const std::string name = fmt::format("stage{}", i + 1);
     out.sides.push_back(grid_side(name, {}, grid.height, grid.width));
+    if (grid.tokens() > most_tokens) continue;
     SeenAttention a{.name = name, .rows = name, .columns = name};
-    a.layers = {over_grid(on_host(ctx, trace.attentions[i]), windows.packing.index.to_vector<std::int64_t>())};
+    a.layers = {over_grid(stages[i].blocks.back())};
     out.attentions.push_back(std::move(a));
   }
-  if (out.sides.empty()) fail("explain", "all stages have more than {} patches: give a smaller image", most_tokens);
+  if (out.attentions.empty()) fail("explain", "all stages have more than {} patches: give a smaller image", most_tokens);
+  const Grid& last = stages.back().grid;
+  out.sides.push_back(grid_side("pooled", {"[MEAN]"}, last.height, last.width));
+  out.rolled = SeenMap{.rows = "pooled", .columns = "stage1", .values = window_rollout(stages)};
 }
 
 }  // namespace

@@ -50,14 +50,17 @@ std::vector<float> Explanation::map(const MapChoice& choice) const {
   return mean;
 }
 
-std::vector<float> Explanation::rollout(std::string_view name) const {
-  if (stacks.empty())
-    fail("explain",
-         "{} has no single stack of layers that a roll-out could go through: look at its stages one by one, as in --view attention",
-         architecture);
-  const SeenAttention& a = attention(name.empty() ? attentions.front().name : name);
+bool Explanation::has_rollout(std::string_view name) const {
+  if (rolled) return true;
+  const SeenAttention& a = attention(name);
+  return !stacks.empty() && a.rows == a.columns;
+}
+
+SeenMap Explanation::rollout(std::string_view name) const {
+  if (rolled) return *rolled;
+  const SeenAttention& a = attention(name.empty() && !attentions.empty() ? attentions.front().name : name);
   if (a.rows != a.columns) fail("explain", "roll-out goes through the layers of one side: {} is from {} to {}", a.name, a.rows, a.columns);
-  return attention_rollout(a.layers, a.sample);
+  return {a.rows, a.columns, attention_rollout(a.layers, a.sample)};
 }
 
 }  // namespace transformer

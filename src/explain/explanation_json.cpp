@@ -159,7 +159,11 @@ void add_maps(json& out, const Explanation& seen, const JsonView& view) {
     for (std::int64_t head = 0; head < a.heads(); ++head)
       out["heads"].push_back(thumbnail(rows, columns, seen.map({.attention = a.name, .layer = layer, .head = head}), view.thumbnails));
   }
-  if (view.rollout && a.rows == a.columns && !seen.stacks.empty()) out["rollout"] = matrix_json(rows, columns, seen.rollout(a.name));
+  if (view.rollout && seen.has_rollout(a.name)) {
+    const SeenMap rolled = seen.rollout(a.name);
+    out["rollout"] = matrix_json(std::ssize(seen.side(rolled.rows).tokens), std::ssize(seen.side(rolled.columns).tokens), rolled.values);
+    out["rollout"].update({{"from", rolled.rows}, {"to", rolled.columns}});
+  }
   if (view.example && !seen.stacks.empty()) {
     const std::string stack = a.name == "decoder" || a.name == "cross" ? "decoder" : seen.stacks.front().name;
     out["example"] = example_json(worked_example(seen, std::max<std::int64_t>(view.map.head, 0), stack));

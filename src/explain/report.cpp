@@ -30,26 +30,25 @@ std::vector<std::string> labels_of_side(const SeenSide& side) {
   return out;
 }
 
-std::string matrix_svg(const Explanation& seen, const SeenAttention& a, std::vector<float> values, const std::string& caption,
-                       Theme theme) {
-  return attention_svg({.rows = labels_of_side(seen.side(a.rows)),
-                        .columns = labels_of_side(seen.side(a.columns)),
-                        .values = std::move(values),
+std::string matrix_svg(const Explanation& seen, const SeenMap& map, const std::string& caption, Theme theme) {
+  return attention_svg({.rows = labels_of_side(seen.side(map.rows)),
+                        .columns = labels_of_side(seen.side(map.columns)),
+                        .values = map.values,
                         .caption = caption,
-                        .row_title = a.rows + " ↓",
-                        .column_title = fmt::format("looks at {} →", a.columns)},
+                        .row_title = map.rows + " ↓",
+                        .column_title = fmt::format("looks at {} →", map.columns)},
                        theme);
 }
 
 // What token `query` looks at: over the picture, over the curve.
-std::string looks_svg(const Explanation& seen, std::vector<float> map, const PictureOptions& options, const std::string& caption) {
-  const SeenSide& side = seen.side(seen.attention(options.map.attention).rows);
-  const std::int64_t n = std::ssize(side.tokens);
-  const std::int64_t query = options.query >= 0 ? options.query : seen.kind == "image" ? 0 : n - 1;
-  if (query >= n) fail("explain", "there is no token {}: there are {}, from 0", query, n);
-  const std::vector<float> row(map.begin() + query * n, map.begin() + (query + 1) * n);
+std::string looks_svg(const Explanation& seen, const SeenMap& map, const PictureOptions& options, const std::string& caption) {
+  const SeenSide &side = seen.side(map.rows), &looked_at = seen.side(map.columns);
+  const std::int64_t rows = std::ssize(side.tokens), n = std::ssize(looked_at.tokens);
+  const std::int64_t query = options.query >= 0 ? options.query : seen.kind == "image" ? 0 : rows - 1;
+  if (query >= rows) fail("explain", "there is no token {}: there are {}, from 0", query, rows);
+  const std::vector<float> row(map.values.begin() + query * n, map.values.begin() + (query + 1) * n);
   if (seen.kind == "image") {
-    Rollout over{.rows = side.rows, .columns = side.columns, .values = {row.begin() + side.first, row.end()}};
+    Rollout over{.rows = looked_at.rows, .columns = looked_at.columns, .values = {row.begin() + looked_at.first, row.end()}};
     const std::string who = side.tokens[static_cast<std::size_t>(query)].text;
     return rollout_svg(decode_image(seen.image, "image"), over, fmt::format("{}, from {}", caption, who), options.theme);
   }
@@ -91,18 +90,16 @@ std::string escaped_html(const std::string& text) { return svg::label_of(text, 1
 }  // namespace
 
 std::string picture_of(const Explanation& seen, View view, const PictureOptions& options) {
+  const auto picture = [&](const SeenMap& map, const std::string& caption, bool matrix) {
+    return over_patches(seen) && !matrix ? looks_svg(seen, map, options, caption) : matrix_svg(seen, map, caption, options.theme);
+  };
   switch (view) {
     case View::attention:
-      if (over_patches(seen)) return looks_svg(seen, seen.map(options.map), options, map_caption(seen, options.map));
-      [[fallthrough]];
-    case View::matrix:
-      return matrix_svg(seen, seen.attention(options.map.attention), seen.map(options.map), map_caption(seen, options.map), options.theme);
-    case View::rollout: {
-      const std::vector<float> values = seen.rollout(options.map.attention);
-      if (over_patches(seen)) return looks_svg(seen, values, options, "roll-out through all layers");
-      const SeenAttention& a = seen.attention(options.map.attention.empty() ? seen.attentions.front().name : options.map.attention);
-      return matrix_svg(seen, a, values, "roll-out through all layers", options.theme);
+    case View::matrix: {
+      const SeenAttention& a = seen.attention(options.map.attention);
+      return picture({a.rows, a.columns, seen.map(options.map)}, map_caption(seen, options.map), view == View::matrix);
     }
+    case View::rollout: return picture(seen.rollout(options.map.attention), "roll-out through all layers", false);
     case View::next: return next_svg(seen, options);
     case View::example:
       return example_svg(worked_example(seen, std::max<std::int64_t>(options.map.head, 0),
@@ -137,7 +134,7 @@ std::string report_html(const Explanation& seen, const PictureOptions& options) 
   std::string heads;
   for (each.map.head = 0; each.map.head < a.heads(); ++each.map.head) heads += picture_of(seen, View::attention, each);
   section("All heads", "Each head of the layer has a view of its own.", heads);
-  if (a.rows == a.columns && !seen.stacks.empty())
+  if (seen.has_rollout(options.map.attention))
     section("Roll-out",
             "What each token takes from the input through all layers: half of a layer's output is what attention gathers, half the "
             "token itself.",

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "explain/svg.h"
+#include "explain/windows.h"
 #include "io/shared/base64.h"
 #include "models/shared/purpose.h"
 #include "transformer/autograd/autograd.h"
@@ -75,9 +76,15 @@ std::vector<float> attention_rollout(const std::vector<Tensor>& attentions, std:
 }
 
 Rollout image_rollout(Context& ctx, const Model& model, const Tensor& pixel_values) {
-  const Vit* vit = vit_of(model);
-  if (vit == nullptr) fail(where, "{} has no first token that looks at all patches: expected a ViT or DeiT model", architecture_of(model));
   const NoGradients no_gradients(ctx);
+  if (const Swin* swin = swin_of(model)) {
+    const std::vector<SeenStage> stages = seen_stages(ctx, *swin, pixel_values);
+    const Grid& grid = stages.front().grid;
+    const std::vector<float> all = window_rollout(stages);
+    return {grid.height, grid.width, {all.begin(), all.begin() + grid.tokens()}};
+  }
+  const Vit* vit = vit_of(model);
+  if (vit == nullptr) fail(where, "{} has no patches of an image: expected a ViT, DeiT or Swin model", architecture_of(model));
   const NamedTensors out = model.run(ctx, {{"pixel_values", pixel_values}}, {.attentions = true});
   std::vector<Tensor> attentions;
   for (std::size_t i = 0; out.contains(fmt::format("attentions.{}", i)); ++i) attentions.push_back(out.at(fmt::format("attentions.{}", i)));

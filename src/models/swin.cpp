@@ -113,15 +113,22 @@ Tensor PatchMerging::operator()(Context& ctx, const Tensor& x, Grid& grid) const
   return reduction(ctx, norm(ctx, reshape(ctx, unpack(ctx, x, p), {half.tokens(), 4 * x.dim(1)})));
 }
 
-Tensor SwinStage::operator()(Context& ctx, Tensor x, Grid& grid, Tensor* weights) const {
-  const std::int64_t smaller = std::min(grid.height, grid.width);
-  if (smaller < window)
+// Where a row has one window there is nothing to join.
+std::int64_t shift_of(const SwinStage& stage, const SwinBlock& block, const Grid& grid) {
+  return block.shifted && std::min(grid.height, grid.width) > stage.window ? stage.window / 2 : 0;
+}
+
+Tensor SwinStage::operator()(Context& ctx, Tensor x, Grid& grid, std::vector<Tensor>* weights) const {
+  if (std::min(grid.height, grid.width) < window)
     fail("swin", "the grid of a stage is {} x {}, smaller than its windows of {} x {}: give larger images", grid.height, grid.width, window,
          window);
-  const std::int64_t shift = smaller == window ? 0 : window / 2;  // one window per row: there is nothing to join
   const Windows straight = cut_windows(ctx, grid, window, 0);
-  const Windows moved = shift > 0 && blocks.size() > 1 ? cut_windows(ctx, grid, window, shift) : straight;
-  for (const SwinBlock& block : blocks) x = block(ctx, x, block.shifted ? moved : straight, &block == &blocks.back() ? weights : nullptr);
+  std::optional<Windows> moved;
+  for (const SwinBlock& block : blocks) {
+    const std::int64_t shift = shift_of(*this, block, grid);
+    if (shift > 0 && !moved) moved = cut_windows(ctx, grid, window, shift);
+    x = block(ctx, x, shift > 0 ? *moved : straight, weights != nullptr ? &weights->emplace_back() : nullptr);
+  }
   return merging ? (*merging)(ctx, x, grid) : x;
 }
 

@@ -37,7 +37,7 @@ class SwinModel final : public Model {
     for (std::size_t i = 0; options.hidden_states && i < trace.hidden_states.size(); ++i)
       out[fmt::format("hidden_states.{}", i)] = trace.hidden_states[i];
     for (std::size_t i = 0; options.attentions && i < trace.attentions.size(); ++i)
-      out[fmt::format("attentions.{}", i)] = trace.attentions[i];
+      out[fmt::format("attentions.{}", i)] = trace.attentions[i].back();  // of the last block, as Hugging Face's
     return out;
   }
 

@@ -8,6 +8,7 @@
 #include "io/shared/base64.h"
 #include "support/golden.h"
 #include "support/temporary_folder.h"
+#include "transformer/explain/report.h"
 #include "transformer/explain/worked_example.h"
 
 namespace transformer::test {
@@ -176,6 +177,13 @@ TEST(Explain, WindowsAreAMapOfAllPatches) {
     EXPECT_EQ(shown, weights) << a.name;
   }
   EXPECT_EQ(explainer.answer(ctx, {{"image", to_base64(encode_png(image))}, {"attention", "stage2"}}).at("map").at("attention"), "stage2");
+  const nlohmann::json rolled = explainer.answer(ctx, {{"image", to_base64(encode_png(image))}, {"rollout", true}}).at("rollout");
+  EXPECT_EQ(rolled.at("from"), "pooled");
+  EXPECT_EQ(rolled.at("rows").get<std::size_t>(), seen.side("pooled").tokens.size());
+  EXPECT_EQ(rolled.at("columns").get<std::size_t>(), seen.side(rolled.at("to").get<std::string>()).tokens.size());
+  for (const View view : {View::attention, View::matrix, View::rollout, View::next})
+    EXPECT_NE(picture_of(seen, view, {}).find("</svg>"), std::string::npos);
+  EXPECT_NE(report_html(seen).find("Roll-out"), std::string::npos);
 }
 
 TEST(Explain, ASeriesAttentionIsThatOfRun) {

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
+#include "explain/windows.h"
 #include "support/golden.h"
 #include "support/op_check.h"
 #include "transformer/ops/random.h"
@@ -52,10 +54,68 @@ TEST(Rollout, OfImageModels) {
   }
 }
 
-TEST(Rollout, RefusesWhatHasNoFirstToken) {
+// Windows, moved ones, and merging as matrices over all tokens of a grid, multiplied from the first block to the last.
+TEST(Rollout, OfWindowsIsThatOfWholeMatrices) {
   Context ctx;
-  const auto swin = load_model(ctx, golden_root() / "swin");
-  expect_error([&] { image_rollout(ctx, *swin, Tensor::zeros(ctx, {1, 3, 32, 32})); }, {"ViT or DeiT"});
+  const NoGradients no_gradients(ctx);
+  const auto model = load_model(ctx, golden_root() / "swin");
+  const Swin& swin = *swin_of(*model);
+  for (const Shape& size : {Shape{32, 32}, Shape{36, 44}}) {  // the second one's grids are odd, and no whole number of windows
+    const Tensor pixels = random_normal(ctx, {1, swin.config.channels, size[0], size[1]});
+    const std::vector<SeenStage> stages = seen_stages(ctx, swin, pixels);
+    using Matrix = std::vector<std::vector<double>>;
+    const auto times = [](const Matrix& a, const Matrix& b) {
+      Matrix out(a.size(), std::vector<double>(b.front().size()));
+      for (std::size_t i = 0; i < a.size(); ++i)
+        for (std::size_t k = 0; k < b.size(); ++k)
+          for (std::size_t j = 0; j < b[k].size() && a[i][k] != 0.0; ++j) out[i][j] += a[i][k] * b[k][j];
+      return out;
+    };
+    Matrix rolled;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const Grid& grid = stages[s].grid;
+      const auto n = static_cast<std::size_t>(grid.tokens());
+      if (s > 0) {
+        const Grid& before = stages[s - 1].grid;
+        Matrix merging(n, std::vector<double>(static_cast<std::size_t>(before.tokens())));
+        for (std::int64_t i = 0; i < before.tokens(); ++i)
+          merging[static_cast<std::size_t>(i / before.width / 2 * grid.width + i % before.width / 2)][static_cast<std::size_t>(i)] = 1.0;
+        for (std::vector<double>& row : merging) {
+          const double count = std::accumulate(row.begin(), row.end(), 0.0);
+          for (double& v : row) v /= count;
+        }
+        rolled = times(merging, rolled);
+      }
+      for (const SeenBlock& block : stages[s].blocks) {
+        const std::vector<float> one = attention_rollout({over_grid(block)});
+        Matrix layer(n, std::vector<double>(n));
+        for (std::size_t i = 0; i < n * n; ++i) layer[i / n][i % n] = static_cast<double>(one[i]);
+        rolled = rolled.empty() ? layer : times(layer, rolled);
+      }
+    }
+    const std::vector<float> got = window_rollout(stages);
+    const std::size_t patches = rolled.front().size();
+    ASSERT_EQ(got.size(), (1 + rolled.size()) * patches);
+    for (std::size_t row = 0; row <= rolled.size(); ++row) {
+      double sum = 0.0;
+      for (std::size_t i = 0; i < patches; ++i) {
+        double expected = 0.0;
+        for (std::size_t r = 0; r < rolled.size(); ++r)
+          if (row == 0 || row == r + 1) expected += rolled[r][i] / (row == 0 ? static_cast<double>(rolled.size()) : 1.0);
+        EXPECT_NEAR(got[row * patches + i], expected, 1e-6);
+        sum += static_cast<double>(got[row * patches + i]);
+      }
+      EXPECT_NEAR(sum, 1.0, 1e-5);
+    }
+    const Rollout map = image_rollout(ctx, *model, pixels);
+    EXPECT_EQ(map.values, std::vector<float>(got.begin(), got.begin() + std::ssize(map.values)));
+  }
+}
+
+TEST(Rollout, RefusesWhatItCannotBeOf) {
+  Context ctx;
+  const auto text = load_model(ctx, golden_root() / "bert-base");
+  expect_error([&] { image_rollout(ctx, *text, Tensor::zeros(ctx, {1, 3, 32, 32})); }, {"ViT, DeiT or Swin"});
   expect_error([] { attention_rollout({}); }, {"no attention"});
   expect_error([&] { attention_rollout({Tensor::zeros(ctx, {1, 2, 3, 4})}); }, {"[1, 2, 3, 4]"});
   expect_error([&] { attention_rollout({Tensor::zeros(ctx, {1, 2, 3, 3})}, 1); }, {"no sample 1"});

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,9 @@ struct SeenToken {
 
 // Tokens that stand on one side of an attention map.
 struct SeenSide {
-  std::string name = {};  // text, or source, target (what the decoder reads) and written (what it then says), or patches; of Swin stage1 …
+  // text, or source, target (what the decoder reads) and written (what it then says), or patches; of Swin stage1 …, and pooled, what comes
+  // out of the last one behind its mean
+  std::string name = {};
   std::vector<SeenToken> tokens = {};
   std::int64_t rows = 0, columns = 0;  // of the grid that patches of an image are; 0: they are none
   std::int64_t first = 0;              // tokens in front of those of the grid
@@ -52,6 +55,12 @@ struct SeenAttention {
   std::int64_t sample = 0;              // of these
 
   std::int64_t heads() const { return layers.empty() ? 0 : layers.front().dim(1); }
+};
+
+// Values [rows, columns] of the tokens of two sides, given by their names.
+struct SeenMap {
+  std::string rows = {}, columns = {};
+  std::vector<float> values = {};
 };
 
 // What may be said at one place, most probable first.
@@ -94,6 +103,7 @@ struct Explanation {
   std::vector<SeenSide> sides = {};
   std::vector<SeenStack> stacks = {};  // none of Swin, whose layers are in stages
   std::vector<SeenAttention> attentions = {};
+  std::optional<SeenMap> rolled = {};  // of Swin: its roll-out
   std::vector<SeenPrediction> predictions = {};
   std::vector<SeenAlternative> alternatives = {};
   std::string text = {};   // a translation: what was written
@@ -104,8 +114,9 @@ struct Explanation {
   const SeenAttention& attention(std::string_view name) const;
   const SeenSide& side(std::string_view name) const;
   const SeenStack& stack(std::string_view name) const;
-  std::vector<float> map(const MapChoice& choice) const;              // [rows, columns]
-  std::vector<float> rollout(std::string_view attention = {}) const;  // [rows, columns] of a map of one side; see explain/rollout.h
+  std::vector<float> map(const MapChoice& choice) const;   // [rows, columns]
+  SeenMap rollout(std::string_view attention = {}) const;  // of an attention of one side, or Swin's; see explain/rollout.h
+  bool has_rollout(std::string_view attention = {}) const;
 };
 
 // What of it is written as JSON (docs/explain.md has the shape).

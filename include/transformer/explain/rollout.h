@@ -22,9 +22,9 @@ std::vector<float> attention_rollout(const std::vector<Tensor>& attentions, std:
 
 struct Rollout {
   std::int64_t rows = 0, columns = 0;  // of patches
-  std::vector<float> values = {};      // [rows, columns]: what the first token, from which the classes are told, takes of each patch
+  std::vector<float> values = {};  // [rows, columns]: what the labels are told from, the first token or Swin's mean of all, takes of each
 };
-// Of the first image of pixel_values [images, channels, height, width]. Error for models without a first token, such as Swin.
+// Of the first image of pixel_values [images, channels, height, width]; of Swin of the one there is. Error for models of other things.
 Rollout image_rollout(Context& ctx, const Model& model, const Tensor& pixel_values);
 
 // The image, as the model sees it (ImageProcessor::shape), with the patches coloured by how much is taken of them: as SVG with every

@@ -73,13 +73,14 @@ struct SwinStage {
   std::vector<SwinBlock> blocks;
   std::optional<PatchMerging> merging;  // all but the last
 
-  Tensor operator()(Context& ctx, Tensor x, Grid& grid, Tensor* weights) const;  // weights: of the last block
+  // weights, when asked for: of each block
+  Tensor operator()(Context& ctx, Tensor x, Grid& grid, std::vector<Tensor>* weights) const;
   void visit(auto&& f) { f("blocks", blocks), f("merging", merging); }
 };
 
 struct SwinTrace {
-  std::vector<Tensor> hidden_states;  // [batch, tokens, d]: the embeddings, then the output of each stage
-  std::vector<Tensor> attentions;     // of the last block of each stage
+  std::vector<Tensor> hidden_states;            // [batch, tokens, d]: the embeddings, then the output of each stage
+  std::vector<std::vector<Tensor>> attentions;  // of each stage its blocks' weights
 };
 
 struct Swin {
@@ -100,6 +101,9 @@ struct Swin {
     f("classifier", classifier);
   }
 };
+
+// How the windows of a block lie on the grid of its stage: by how much they are moved.
+std::int64_t shift_of(const SwinStage& stage, const SwinBlock& block, const Grid& grid);
 
 // The network of a Swin model; null for others.
 const Swin* swin_of(const Model& model);
