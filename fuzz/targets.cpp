@@ -371,11 +371,20 @@ int fuzz_request(const std::uint8_t* data, std::size_t size) {
   using namespace serve;
   return guarded([&] {
     const std::string_view body = text_of(data, size);
+    const auto refused = [](const ApiError& e) {
+      if (e.status != 400 || dump(error_json(e)).empty()) broken("a refusal that is none");
+    };
+    nlohmann::ordered_json json;
+    try {
+      json = json_of_body(body);
+    } catch (const ApiError& e) {
+      return refused(e);
+    }
     const auto asked = [&]<class T>(const std::function<void(const T&)>& use) {
       try {
-        use(read_body<T>(body));
+        use(read_request<T>(json));
       } catch (const ApiError& e) {
-        if (e.status != 400 || dump(error_json(e)).empty()) broken("a refusal that is none");
+        refused(e);
       }
     };
     asked.operator()<ChatRequest>([](const ChatRequest& r) { strings_of(r.stop, "stop"); });

@@ -166,10 +166,14 @@ inline nlohmann::ordered_json json_of_body(std::string_view body) {
 
 // The same as what is asked for.
 template <detail::Fields T>
-T read_body(std::string_view body) {
+T read_request(const nlohmann::ordered_json& json) {
   T request;
-  detail::read_object(json_of_body(body), request, "");
+  detail::read_object(json, request, "");
   return request;
+}
+template <detail::Fields T>
+T read_body(std::string_view body) {
+  return read_request<T>(json_of_body(body));
 }
 
 template <detail::Fields T>
