@@ -184,21 +184,12 @@ void HttpServer::watch() {
   auto looked = Clock::now();
   while (!finishing_) {
     const int n = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), 250);
+    take_back();
     for (int i = 0; i < n; ++i) {
       const int socket = events[static_cast<std::size_t>(i)].data.fd;
       if (socket == wake_) {
         std::uint64_t count = 0;
         static_cast<void>(!::read(wake_, &count, sizeof(count)));
-        std::vector<int> returned;
-        {
-          const std::lock_guard lock(mutex_);
-          returned.swap(returned_);
-        }
-        for (const int back : returned) {
-          epoll_event event{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = back}};
-          watched_[back] = {Clock::now() + limits_.idle, false};
-          if (epoll_ctl(epoll_, EPOLL_CTL_ADD, back, &event) != 0) drop(back);
-        }
       } else if (socket == svr_sock_) {
         accept_new();
       } else if (watched_.contains(socket)) {
@@ -208,6 +199,21 @@ void HttpServer::watch() {
     if (Clock::now() - looked > 250ms) give_up_late_ones(), looked = Clock::now();
   }
   while (!watched_.empty()) drop(watched_.begin()->first);
+}
+
+// The connections whose requests were answered. Their workers have asked to be told of what comes on them.
+void HttpServer::take_back() {
+  std::vector<int> returned;
+  {
+    const std::lock_guard lock(mutex_);
+    returned.swap(returned_);
+  }
+  for (const int socket : returned) watched_[socket] = {Clock::now() + limits_.idle, false};
+}
+
+bool HttpServer::listen_to(int socket) const {
+  epoll_event event{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = socket}};
+  return epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event) == 0;
 }
 
 void HttpServer::accept_new() {
@@ -225,8 +231,7 @@ void HttpServer::accept_new() {
     const int yes = 1;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
     watched_[socket] = {Clock::now() + limits_.idle, false};
-    epoll_event event{.events = EPOLLIN | EPOLLRDHUP | EPOLLET, .data = {.fd = socket}};
-    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event) != 0) drop(socket);
+    if (!listen_to(socket)) drop(socket);
   }
 }
 
@@ -302,13 +307,12 @@ void HttpServer::work() {
     const int socket = ready_.front();
     ready_.pop_front();
     lock.unlock();
-    const bool goes_on = answer(socket);
+    bool goes_on = answer(socket);
     lock.lock();
-    if (goes_on) {
-      returned_.push_back(socket);
-      const std::uint64_t one = 1;
-      static_cast<void>(!::write(wake_, &one, sizeof(one)));
-    } else {
+    // Returned first: the watcher takes it back before it looks at what has come on it.
+    if (goes_on) returned_.push_back(socket);
+    if (goes_on && !listen_to(socket)) std::erase(returned_, socket), goes_on = false;
+    if (!goes_on) {
       ::shutdown(socket, SHUT_WR);
       ::close(socket);
       --open_;

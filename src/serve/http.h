@@ -52,6 +52,8 @@ class HttpServer final : public httplib::Server {
   };
 
   void watch();
+  void take_back();
+  bool listen_to(int socket) const;
   void accept_new();
   void look_at(int socket);
   void give_up_late_ones();
