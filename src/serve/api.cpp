@@ -11,6 +11,14 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::string_view models_path = "/v1/models/";
+const std::string one_model = std::string(models_path) + "{model}";
+
+// Of a path that has a name in it, how it is called here.
+std::string path_of(const httplib::Request& request) {
+  return request.path.starts_with(models_path) && request.path.size() > models_path.size() ? one_model : request.path;
+}
+
 // Takes as long wherever they differ.
 bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
   unsigned difference = given.size() == wanted.size() ? 0U : 1U;
@@ -54,6 +62,7 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
   routes_[{"POST", "/v1/completions"}] = [this](const auto& request, auto& response) { completions(request, response); };
   routes_[{"POST", "/v1/chat/completions"}] = [this](const auto& request, auto& response) { chat(request, response); };
   routes_[{"GET", "/v1/models"}] = gives([this](const auto&) { return models_list(); });
+  routes_[{"GET", one_model}] = gives([this](const auto& r) { return model_json(model(r.path.substr(models_path.size()))); });
   routes_[{"POST", "/v1/embeddings"}] = gives([this](const auto& r) { return embeddings(read_body<EmbeddingRequest>(r.body)); });
   routes_[{"POST", "/translate"}] = gives([this](const auto& r) { return translate(read_body<TranslateRequest>(r.body)); });
   routes_[{"GET", "/languages"}] = gives([this](const auto&) { return languages(); });
@@ -109,10 +118,11 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
       response.set_content(asset->bytes.data(), asset->bytes.size(), std::string(asset->type));
       return counters_.request("page", 200, Clock::now() - begun);
     }
-    const auto found = routes_.find({reads ? "GET" : request.method, request.path});
+    const std::string path = path_of(request);
+    const auto found = routes_.find({reads ? "GET" : request.method, path});
     if (found == routes_.end()) {
       for (const auto& [key, handler] : routes_) {
-        if (key.second != request.path) continue;
+        if (key.second != path) continue;
         response.set_header("Allow", key.first);
         throw ApiError(405, fmt::format("{} takes {}, not {}", request.path, key.first, request.method));
       }

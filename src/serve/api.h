@@ -42,6 +42,7 @@ class Api {
 
   // tasks.cpp
   nlohmann::json models_list() const;
+  static nlohmann::json model_json(const HostedModel& model);
   nlohmann::json embeddings(const EmbeddingRequest& request);
   nlohmann::json translate(const TranslateRequest& request);
   nlohmann::json languages() const;

@@ -334,7 +334,7 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
   running->shape = {.logprobs = body.logprobs.has_value(),
                     .echo = body.echo.value_or(false),
                     .id = new_id("cmpl"),
-                    .model = body.model,
+                    .model = model.name(),
                     .created = std::time(nullptr),
                     .tokenizer = model.tokenizers().target.get()};
   finish_answer(model, running, std::move(prompts), config, std::move(options), max_tokens, body.stream.value_or(false),
@@ -365,7 +365,7 @@ void Api::chat(const httplib::Request& request, httplib::Response& response) {
   running->shape = {.chat = true,
                     .logprobs = options.scores,
                     .id = new_id("chatcmpl"),
-                    .model = body.model,
+                    .model = model.name(),
                     .created = std::time(nullptr),
                     .tokenizer = model.tokenizers().target.get()};
   finish_answer(model, running, {std::move(ids)}, config, std::move(options), max_tokens, body.stream.value_or(false),

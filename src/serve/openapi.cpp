@@ -95,14 +95,13 @@ json openapi() {
        {{"type", "object"}, {"properties", {{"model", text()}}}, {"description", "model, and what it looks at: see docs/explain.md"}}}};
   json paths;
   const json any_object = {{"type", "object"}};
-  paths["/v1/models"] = get(
-      "the models",
-      content(object_of(
-          {{"object", text()},
-           {"data",
-            list_of(object_of({{"id", text()}, {"object", text()}, {"created", integer()}, {"owned_by", text()}, {"purpose", text()}},
-                              {"id", "object", "created", "owned_by"}))}},
-          {"object", "data"})));
+  const json model = object_of({{"id", text()}, {"object", text()}, {"created", integer()}, {"owned_by", text()}, {"purpose", text()}},
+                               {"id", "object", "created", "owned_by", "purpose"});
+  paths["/v1/models"] = get("the models", content(object_of({{"object", text()}, {"data", list_of(model)}}, {"object", "data"})));
+  json one = get("one of them", content(model));
+  one["get"]["parameters"] = {{{"name", "model"}, {"in", "path"}, {"required", true}, {"schema", text()}}};
+  one["get"]["responses"]["404"] = {{"description", "there is no such model"}, {"content", content(reference("Error"))}};
+  paths["/v1/models/{model}"] = one;
   paths["/v1/completions"] = post("text that goes on from a prompt", "CompletionRequest", completion(false));
   paths["/v1/chat/completions"] = post("the answer in a conversation", "ChatRequest", completion(true));
   paths["/v1/embeddings"] = post(

@@ -54,7 +54,7 @@ struct SamplingFields {
 };
 
 struct CompletionRequest : SamplingFields {
-  std::string model;
+  std::optional<std::string> model = {};
   AnyOf prompt = {
       nullptr,
       {string_schema(), list_schema(string_schema(), 1), list_schema(token_schema(), 1), list_schema(list_schema(token_schema(), 1), 1)}};
@@ -62,7 +62,7 @@ struct CompletionRequest : SamplingFields {
   std::optional<bool> echo = {};
 
   static void visit(auto& self, auto&& field) {
-    field("model", self.model, "which model", Bounds{.required = true});
+    field("model", self.model, "which model; none: the first that generates");
     field("prompt", self.prompt, "what to go on from: texts or tokens", Bounds{.required = true});
     field("max_tokens", self.max_tokens, "tokens that are generated at most (16)", Bounds{.least = 0, .most = 1000000});
     field("logprobs", self.logprobs, "say how probable each token was, and so many others", Bounds{.least = 0, .most = 20});
@@ -73,7 +73,7 @@ struct CompletionRequest : SamplingFields {
 };
 
 struct ChatRequest : SamplingFields {
-  std::string model;
+  std::optional<std::string> model = {};
   AnyOf messages = {
       nullptr,
       {list_schema({{"type", "object"},
@@ -91,7 +91,7 @@ struct ChatRequest : SamplingFields {
   std::optional<bool> logprobs = {};
 
   static void visit(auto& self, auto&& field) {
-    field("model", self.model, "which model", Bounds{.required = true});
+    field("model", self.model, "which model; none: the first that generates");
     field("messages", self.messages, "the conversation so far", Bounds{.required = true});
     field("max_tokens", self.max_tokens, "tokens that are generated at most", Bounds{.least = 0, .most = 1000000});
     field("max_completion_tokens", self.max_completion_tokens, "the same, as newer clients say it", Bounds{.least = 0, .most = 1000000});
@@ -102,12 +102,12 @@ struct ChatRequest : SamplingFields {
 };
 
 struct EmbeddingRequest {
-  std::string model;
+  std::optional<std::string> model = {};
   AnyOf input = {nullptr, {string_schema(), list_schema(string_schema(), 1)}};
   std::optional<std::string> encoding_format = {}, user = {};
 
   static void visit(auto& self, auto&& field) {
-    field("model", self.model, "which model", Bounds{.required = true});
+    field("model", self.model, "which model; none: the first that gives vectors");
     field("input", self.input, "a text, or several", Bounds{.required = true});
     field("encoding_format", self.encoding_format, "float, or base64 of little-endian float32");
     field("user", self.user, "not used");

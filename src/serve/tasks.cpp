@@ -58,13 +58,23 @@ SeriesTable in_order(const SeriesTable& table, const std::vector<std::string>& n
   return out;
 }
 
+// What a translator says of the command's flags, said of the request's fields.
+std::string in_fields(std::string message) {
+  for (const auto& [flag, field] :
+       {std::pair<std::string_view, std::string_view>{"--source-lang", "'source'"}, {"--target-lang", "'target'"}})
+    for (std::size_t at; (at = message.find(flag)) != std::string::npos;) message.replace(at, flag.size(), field);
+  return message;
+}
+
 }  // namespace
+
+json Api::model_json(const HostedModel& m) {
+  return {{"id", m.name()}, {"object", "model"}, {"created", m.created()}, {"owned_by", "local"}, {"purpose", name_of(m.purpose())}};
+}
 
 json Api::models_list() const {
   json data = json::array();
-  for (const auto& m : models_)
-    data.push_back(
-        {{"id", m->name()}, {"object", "model"}, {"created", m->created()}, {"owned_by", "local"}, {"purpose", name_of(m->purpose())}});
+  for (const auto& m : models_) data.push_back(model_json(*m));
   return {{"object", "list"}, {"data", data}};
 }
 
@@ -112,7 +122,8 @@ json Api::translate(const TranslateRequest& request) {
   try {
     by = model.translation(languages);
   } catch (const Error& e) {
-    throw ApiError(400, e.what(), "target", "unknown_language");
+    const std::string why = in_fields(e.what());
+    throw ApiError(400, why, why.find("'source'") != std::string::npos ? "source" : "target", "unknown_language");
   }
   GenerationConfig config{.num_beams = std::max<std::int64_t>(request.beam.value_or(5), 1 + request.alternatives.value_or(0))};
   config.num_return_sequences = 1 + request.alternatives.value_or(0);

@@ -196,7 +196,18 @@ TEST(ServeApi, OtherTasks) {
   const auto tokens = served().post("/tokenize", {{"model", "gpt"}, {"text", "Hi"}});
   EXPECT_EQ(tokens.body["tokens"], json({tiny_id('H'), tiny_id('i')}));
   EXPECT_EQ(served().post("/detokenize", {{"model", "gpt"}, {"tokens", tokens.body["tokens"]}}).body["text"], "Hi");
-  EXPECT_EQ(served().get("/v1/models").body["data"].size(), 4U);
+  const auto models = served().get("/v1/models");
+  EXPECT_EQ(models.body["data"].size(), 4U);
+  EXPECT_EQ(served().get("/v1/models/gpt").body, models.body["data"][0]);
+  EXPECT_EQ(served().get("/v1/models/none").body["error"]["code"], "model_not_found");
+  EXPECT_EQ(served().client().Head("/v1/models/gpt")->status, 200);
+  EXPECT_EQ(served().client().Delete("/v1/models/gpt")->status, 405);
+  // Who names no model gets the first that is for it.
+  EXPECT_EQ(served().post("/v1/completions", {{"prompt", "Hi"}, {"max_tokens", 1}}).body["model"], "gpt");
+  EXPECT_EQ(served().post("/v1/embeddings", {{"input", "Hi"}}).status, 200);
+  const json language = served().post("/translate", {{"q", "a"}, {"model", "mt"}, {"source", "xx"}}).body["error"];
+  EXPECT_EQ(language["param"], "source");
+  EXPECT_EQ(language["message"].get<std::string>().find("--"), std::string::npos) << language;
   EXPECT_EQ(served().get("/health").body["status"], "ok");
   const auto metrics = served().client().Get("/metrics");
   EXPECT_NE(metrics->body.find("transformer_generated_tokens_total{model=\"gpt\"}"), std::string::npos);
