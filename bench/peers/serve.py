@@ -3,10 +3,11 @@
 
     PYTHON bench/peers/serve.py --command build/transformer --out /tmp/serve
 
-PYTHON is one that has numpy, and llama-cpp-python[server] and gguf for the peer: without them ours is measured alone. The model has
-LLaMA's shape and random weights; it is written as a Hugging Face folder and as GGUF, in float32 and in bfloat16. Clients ask for
-completions of --tokens tokens, greedily, one after the other; what is printed is tokens a second of all clients together, the median of
---rounds rounds. llama-cpp-python's server answers one request at a time.
+PYTHON is one that has numpy, and gguf and llama-cpp-python[server] for the peer: without them ours is measured alone. The latter's server
+answers one request at a time; --llama-server names llama.cpp's own instead, which computes for several clients together (its sources come
+with llama-cpp-python: cmake -S vendor/llama.cpp -B build && cmake --build build --target llama-server). The model has LLaMA's shape and
+random weights; it is written as a Hugging Face folder and as GGUF, in float32 and in bfloat16. Clients ask for completions of --tokens
+tokens, greedily, one after the other; what is printed is tokens a second of all clients together, the median of --rounds rounds.
 """
 
 import argparse
@@ -35,6 +36,7 @@ arguments.add_argument("--tokens", type=int, default=64)
 arguments.add_argument("--seconds", type=float, default=10, help="of each measurement")
 arguments.add_argument("--rounds", type=int, default=3)
 arguments.add_argument("--alone", action="store_true", help="ours only")
+arguments.add_argument("--llama-server", help="llama.cpp's own server, a program")
 options = arguments.parse_args()
 out = pathlib.Path(options.out).resolve()
 out.mkdir(parents=True, exist_ok=True)
@@ -176,16 +178,25 @@ class Llama:
 
     def __init__(self, precision):
         self.port = free_port()
-        words = [sys.executable, "-m", "llama_cpp.server", "--model", str(out / f"{precision}.gguf"), "--model_alias", "model", "--host",
-                 "127.0.0.1", "--port", str(self.port), "--n_ctx", "512", "--n_threads", str(options.threads), "--n_threads_batch",
-                 str(options.threads), "--interrupt_requests", "False", "--verbose", "False"]
+        model, threads = str(out / f"{precision}.gguf"), str(options.threads)
+        if options.llama_server:
+            together = max(options.clients)
+            words = [options.llama_server, "--model", model, "--alias", "model", "--parallel", str(together), "--ctx-size", str(512 * together),
+                     "--threads", threads, "--threads-batch", threads]
+        else:
+            words = [sys.executable, "-m", "llama_cpp.server", "--model", model, "--model_alias", "model", "--n_ctx", "512", "--n_threads",
+                     threads, "--n_threads_batch", threads, "--interrupt_requests", "False", "--verbose", "False"]
+        words += ["--host", "127.0.0.1", "--port", str(self.port)]
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(600):
             try:
-                socket.create_connection(("127.0.0.1", self.port), 1).close()
-                return
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=1)
+                connection.request("GET", "/v1/models")
+                if connection.getresponse().status == 200:
+                    return
             except OSError:
-                time.sleep(0.1)
+                pass
+            time.sleep(0.1)
         sys.exit("llama.cpp's server did not start")
 
 
@@ -220,8 +231,10 @@ def main():
     kinds = [Ours]
     if not options.alone:
         try:
-            import gguf, llama_cpp  # noqa: F401, E401
+            import gguf  # noqa: F401
 
+            if not options.llama_server:
+                import llama_cpp  # noqa: F401
             kinds.append(Llama)
         except ImportError as missing:
             print(f"ours alone: {missing} (pip install 'llama-cpp-python[server]' gguf)")
