@@ -1,36 +1,17 @@
 #include "generate/shared/loop.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <utility>
 
-#include "generate/source_search.h"
+#include "generate/next_tokens.h"
 #include "transformer/core/error.h"
 #include "transformer/core/parallel.h"
-#include "transformer/ops/shape.h"
-#include "transformer/ops/softmax.h"
-#include "transformer/ops/top_k.h"
 
 namespace transformer {
-namespace {
-
-constexpr std::int64_t most_best = 64;            // what top_k gives
-constexpr std::int64_t soonest = 4, latest = 64;  // steps that are alike before the next is recorded
-constexpr std::int64_t pays = 16;                 // so often must recorded work be run to be worth it
-
-std::vector<Scored> fetch(const TopK& top) {
-  const std::vector<std::int32_t> both = top.both.to_vector<std::int32_t>();
-  std::vector<Scored> best(both.size() / 2);
-  for (std::size_t i = 0; i < best.size(); ++i) best[i] = {std::bit_cast<float>(both[i]), both[best.size() + i]};
-  return best;
-}
-
-}  // namespace
-
 class GenerationLoop::Impl {
  public:
-  Impl(Context& ctx, const SequenceModel& model, LoopLimits limits) : ctx_(ctx), model_(model), limits_(limits) {}
+  Impl(Context& ctx, const SequenceModel& model, LoopLimits limits) : ctx_(ctx), model_(model), limits_(limits), next_(ctx) {}
 
   std::uint64_t add(LoopSource source) {
     waiting_.emplace_back(next_number_++, std::move(source));
@@ -60,7 +41,6 @@ class GenerationLoop::Impl {
     take_in();
     if (rows() == 0) return false;
     compute();
-    choose();
     extend_beams();
     for (Entry& e : entries_) extend(e);
     limit_kept();
@@ -140,10 +120,8 @@ class GenerationLoop::Impl {
   void compute() {
     std::vector<std::int32_t> tokens;
     std::vector<std::int64_t> lengths;
+    std::vector<NextTokens::Row> rows;
     std::int64_t left = limits_.step_tokens, values = 0;
-    bool logarithms = false, all_logarithms = true, scores = false;
-    Attended attended;
-    const Attended* wanted = nullptr;
     for (Entry& e : entries_) e.part = 0;
     for (Entry& e : entries_) {
       e.value = -1;
@@ -165,142 +143,14 @@ class GenerationLoop::Impl {
         e.value = values;
         values += std::ssize(running);
       }
-      const LoopOptions& o = e.search->options();
-      logarithms |= e.search->logarithms(), all_logarithms &= e.search->logarithms();
-      scores |= o.scores;
-      if (o.alignment) attended.layer = o.alignment_layer, wanted = &attended;
+      for (std::int64_t i = 0; e.chosen() && i < e.rows(); ++i) rows.push_back({&*e.search, static_cast<std::size_t>(i), e.value + i});
     }
-    log_p_ = {}, best_.clear(), logarithms_ = all_logarithms;
-    const bool of_best = !ctx_.backend().host_access() && !scores && (all_logarithms || !logarithms);
-    const std::int64_t best = of_best ? best_needed() : 0;
-    const bool alike = std::all_of(lengths.begin(), lengths.end(), [](std::int64_t n) { return n == 1; });
-    steady_ = alike && std::ssize(lengths) == steady_rows_ ? steady_ + 1 : 0;
-    steady_rows_ = std::ssize(lengths);
-    if (best > 0 && wanted == nullptr && steady_ >= patience_ && repeated(tokens, best)) return;
-    values_ = decoder_->next(ctx_, tokens, Sequences(lengths), wanted != nullptr ? &attended : nullptr);
-    attended_ = std::move(attended.weights);
+    next_.step(*decoder_, tokens, lengths, std::move(rows));
     for (Entry& e : entries_) e.read += e.part;
-    if (best > 0) return void(best_ = fetch(top_k(ctx_, values_, best, logarithms_)));
-    values_ = cast(ctx_, values_, DType::float32);
-    if (all_logarithms) values_ = log_softmax(ctx_, values_);
-    else if (logarithms || scores) log_p_ = log_softmax(ctx_, values_).to_host();
-    values_ = values_.to_host();
-  }
-
-  struct Row {
-    const SourceSearch* search;
-    std::size_t number;
-    std::int64_t value;
-  };
-  std::vector<Row> chosen_rows() const {
-    std::vector<Row> rows;
-    for (const Entry& e : entries_)
-      if (e.chosen())
-        for (std::int64_t i = 0; i < e.rows(); ++i) rows.push_back({&*e.search, static_cast<std::size_t>(i), e.value + i});
-    return rows;
-  }
-
-  // Where the host cannot reach the logits it asks for so many of the best of each row; of rows for which these do not suffice it gets
-  // all. 0: none has use for them.
-  std::int64_t best_needed() {
-    std::int64_t most = 0;
-    const std::vector<Row> rows = chosen_rows();
-    needed_.resize(rows.size());
-    parallel_for(ctx_.threads(), std::ssize(rows), 16, [&](std::int64_t begin, std::int64_t end) {
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
-        needed_[i] = rows[i].search->needed(rows[i].number);
-    });
-    for (const std::int64_t needed : needed_)
-      if (needed <= most_best) most = std::max(most, needed);
-    return most < 1 ? 0 : static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(most)));  // few different numbers
-  }
-
-  // A step that is like the last ones but for its tokens: what it asks of the device is recorded once.
-  bool repeated(std::span<const std::int32_t> tokens, std::int64_t best) {
-    if (!ctx_.backend().records()) return false;
-    const std::uint64_t number = decoder_->prepare(ctx_, tokens);
-    if (number == 0) return false;
-    if (const Step step{number, best, logarithms_}; !recorded_ || step != recorded_step_) {
-      if (recorded_) patience_ = runs_ < pays ? std::min(2 * patience_, latest) : soonest;
-      recorded_.reset(), runs_ = 0;
-      recorded_ = record(ctx_, [this, step] {
-        values_ = decoder_->repeat(ctx_);
-        top_ = top_k(ctx_, values_, step.best, step.logarithms);
-      });
-      recorded_step_ = step;
-    }
-    recorded_->run(), ++runs_;
-    best_ = fetch(top_);
-    return true;
-  }
-
-  // For each row the tokens it may go on with.
-  void choose() {
-    std::vector<Row> rows = chosen_rows(), others;
-    const std::int64_t vocabulary = values_.cols();
-    chosen_.assign(static_cast<std::size_t>(values_.rows()), {});
-    failures_.assign(static_cast<std::size_t>(values_.rows()), nullptr);
-    const auto each = [&](const std::vector<Row>& list, auto&& f) {
-      parallel_for(ctx_.threads(), std::ssize(list), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          const Row& r = list[static_cast<std::size_t>(i)];
-          try {
-            f(r, static_cast<std::size_t>(i));
-          } catch (...) {
-            failures_[static_cast<std::size_t>(r.value)] = std::current_exception();
-          }
-        }
-      });
-    };
-    if (!best_.empty()) {
-      std::vector<char> sufficed(rows.size(), 1);
-      const std::size_t k = best_.size() / static_cast<std::size_t>(values_.rows());
-      each(rows, [&](const Row& r, std::size_t i) {
-        const auto best = std::span(best_).subspan(static_cast<std::size_t>(r.value) * k, k);
-        sufficed[i] = needed_[i] >= 0 && needed_[i] <= std::ssize(best) &&
-            r.search->choose_of(r.number, best, vocabulary, chosen_[static_cast<std::size_t>(r.value)]);
-      });
-      for (std::size_t i = 0; i < rows.size(); ++i)
-        if (sufficed[i] == 0) others.push_back(rows[i]);
-      rows = std::move(others);
-      for (Row& r : rows) whole_row(r);
-      return;
-    }
-    float* values = values_.mutable_data<float>();
-    const float* log_p = log_p_.defined() ? log_p_.data<float>() : nullptr;
-    each(rows, [&](const Row& r, std::size_t) {
-      const std::span<float> row(values + r.value * vocabulary, static_cast<std::size_t>(vocabulary));
-      if (log_p != nullptr && r.search->logarithms()) std::copy_n(log_p + r.value * vocabulary, vocabulary, row.begin());
-      r.search->choose(r.number, row, chosen_[static_cast<std::size_t>(r.value)]);
-    });
-  }
-
-  // A row of which all logits must be known.
-  void whole_row(const Row& r) {
-    Tensor row = cast(ctx_, values_.row_block(r.value, 1), DType::float32);
-    if (logarithms_) row = log_softmax(ctx_, row);
-    std::vector<float> values = row.to_vector<float>();
-    try {
-      r.search->choose(r.number, values, chosen_[static_cast<std::size_t>(r.value)]);
-    } catch (...) {
-      failures_[static_cast<std::size_t>(r.value)] = std::current_exception();
-    }
   }
 
   // The rows that those of an entry go on from.
-  std::vector<std::size_t> extended(Entry& e) {
-    const auto first = static_cast<std::size_t>(e.value), count = static_cast<std::size_t>(e.rows());
-    for (std::size_t i = first; i < first + count; ++i)
-      if (failures_[i] != nullptr) std::rethrow_exception(failures_[i]);
-    std::vector<std::span<const float>> log_p;
-    if (log_p_.defined())
-      for (std::size_t i = 0; i < count; ++i)
-        log_p.emplace_back(log_p_.data<float>() + static_cast<std::int64_t>(first + i) * log_p_.cols(),
-                           static_cast<std::size_t>(log_p_.cols()));
-    const std::span<const std::vector<float>> attended = e.search->options().alignment ? std::span(attended_).subspan(first, count)
-                                                                                       : std::span<const std::vector<float>>();
-    return e.search->extend({std::span(chosen_).subspan(first, count), log_p, attended});
-  }
+  std::vector<std::size_t> extended(Entry& e) { return e.search->extend(next_.found(e.value, e.rows())); }
 
   // Beams know nothing of each other, and tell nobody of their tokens: they are extended side by side.
   void extend_beams() {
@@ -401,24 +251,7 @@ class GenerationLoop::Impl {
   std::vector<SourceSearch> waiting_;
   std::uint64_t next_number_ = 1, clock_ = 0;
   std::int64_t shared_tokens_ = 0;
-  Tensor values_, log_p_;                     // [rows that read a token, vocabulary]
-  std::vector<std::vector<float>> attended_;  // by the same rows
-  TopK top_;                                  // of a step that is repeated
-  struct Step {
-    std::uint64_t number = 0;
-    std::int64_t best = 0;
-    bool logarithms = false;
-    bool operator==(const Step&) const = default;
-  };
-  std::unique_ptr<Recorded> recorded_;
-  Step recorded_step_;
-  std::int64_t runs_ = 0, patience_ = soonest;
-  std::int64_t steady_ = 0, steady_rows_ = 0;  // steps in a row with one token for each of as many rows
-  std::vector<std::int64_t> needed_;           // best logits, by row
-  std::vector<Scored> best_;                   // of each row equally many, where the logits are not at hand
-  bool logarithms_ = false;                    // which these are
-  std::vector<std::vector<Scored>> chosen_;
-  std::vector<std::exception_ptr> failures_;
+  NextTokens next_;
 };
 
 GenerationLoop::GenerationLoop(Context& ctx, const SequenceModel& model, LoopLimits limits)

@@ -165,8 +165,10 @@ std::vector<std::size_t> SourceSearch::extend_beam(const Step& step) {
     if (end || longest) {
       finish({node, penalized(c.sum, step_ + 1), 0, end ? FinishReason::eos : FinishReason::length});
     } else {
-      running_.push_back({node, c.sum, 0, parent.ids});
-      running_.back().ids.push_back(c.token);
+      Running& next = running_.emplace_back(Running{node, c.sum, 0, {}});
+      next.ids.reserve(parent.ids.size() + 1);  // not twice
+      next.ids = parent.ids;
+      next.ids.push_back(c.token);
       parents.push_back(c.row);
     }
   }

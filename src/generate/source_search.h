@@ -20,7 +20,7 @@ class SourceSearch {
   // What the model gave for the running sequences: a row each.
   struct Step {
     std::span<const std::vector<Scored>> chosen;        // by row: what it may go on with
-    std::span<const std::span<const float>> log_p;      // by row, with LoopOptions::scores: log-probabilities before processing
+    std::vector<std::span<const float>> log_p;          // by row, with LoopOptions::scores: log-probabilities before processing
     std::span<const std::vector<float>> attended = {};  // by row, with LoopOptions::alignment
   };
 

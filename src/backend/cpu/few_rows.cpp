@@ -5,6 +5,7 @@
 #include <hwy/cache_control.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -85,18 +86,17 @@ HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HW
   std::int64_t at = 0;
   for (; at + kLanes <= k; at += kLanes) add(at, [](const T* p) HWY_ATTR { return Load(p); });
   if (at < k) add(at, [&](const T* p) HWY_ATTR { return LoadN(p, k - at); });  // a is padded with zeros
-  float sums[kLanes];
   constexpr int kAll = kSomeRows * kSomeCols;
+  float sums[(kAll + kLanes - 1) / kLanes * kLanes];
 #pragma GCC unroll 4
   for (int first = 0; first < kAll; first += kLanes) {
     VF some[kLanes];
 #pragma GCC unroll 16
     for (int i = 0; i < kLanes; ++i) some[i] = first + i < kAll ? sum[(first + i) / kSomeCols][(first + i) % kSomeCols] : hn::Zero(d);
-    hn::StoreU(SumEach(some), d, sums);
-#pragma GCC unroll 16
-    for (int i = 0; i < kLanes; ++i)
-      if (first + i < kAll) out[(first + i) / kSomeCols * kBlock + (first + i) % kSomeCols] = sums[i];
+    hn::StoreU(SumEach(some), d, sums + first);
   }
+#pragma GCC unroll 16
+  for (int r = 0; r < kSomeRows; ++r) std::memcpy(out + r * kBlock, sums + r * kSomeCols, kSomeCols * sizeof(float));
 }
 
 // Some rows of w with all of a.

@@ -41,6 +41,7 @@ class CpuKernels final : public Kernels {
   void reduce(Context& ctx, Reduction kind, const Tensor& x, Tensor& y, bool accumulate) override;
   void sum_rows(Context& ctx, const Tensor& x, Tensor& y, bool accumulate) override;
   void softmax(Context& ctx, const Tensor& x, bool log, Tensor& y) override;
+  void top_k(Context& ctx, const Tensor& x, std::int64_t k, bool log, Tensor& values, Tensor& ids) override;
   void softmax_backward(Context& ctx, const Tensor& y, const Tensor& dy, bool log, Tensor& dx) override;
   void norm(Context& ctx, const Tensor& x, const NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) override;
   void norm_backward(Context& ctx, const Tensor& x, const NormArgs& args, const Tensor& mean, const Tensor& rstd, const Tensor& dy,

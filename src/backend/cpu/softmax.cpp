@@ -5,13 +5,10 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <vector>
 
 #include "backend/cpu/kernels.h"
-#include "backend/cpu/math-inl.h"
-#include "backend/cpu/simd-inl.h"
+#include "backend/cpu/softmax-inl.h"
 #include "transformer/core/parallel.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -19,47 +16,15 @@ namespace transformer {
 namespace HWY_NAMESPACE {
 namespace {
 
-// v in the first m lanes, `other` in the rest.
-HWY_INLINE VF Only(std::true_type, VF v, std::int64_t, float) { return v; }
-HWY_INLINE VF Only(std::false_type, VF v, std::int64_t m, float other) {
-  return hn::IfThenElse(hn::FirstN(DF(), static_cast<std::size_t>(m)), v, hn::Set(DF(), other));
-}
-
-template <class T>
-HWY_INLINE float RowMax(const T* HWY_RESTRICT x, std::int64_t n) {
-  constexpr float lowest = -std::numeric_limits<float>::infinity();
-  VF top = hn::Set(DF(), lowest);
-  ForVectors(n, [&](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
-    top = hn::Max(top, Only(whole, LoadSome(whole, x + i, m), m, lowest));
-  });
-  return hn::GetLane(hn::MaxOfLanes(DF(), top));
-}
-
-// Σ exp(x - shift); the exponentials are kept in e when there is one.
-template <class T>
-HWY_INLINE float RowExp(const T* HWY_RESTRICT x, float shift, float* HWY_RESTRICT e, std::int64_t n) {
-  const VF s = hn::Set(DF(), shift);
-  VF sum = hn::Zero(DF());
-  ForVectors(n, [&](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
-    const VF v = Exp(hn::Sub(LoadSome(whole, x + i, m), s));
-    if (e != nullptr) StoreSome(whole, v, e + i, m);
-    sum = hn::Add(sum, Only(whole, v, m, 0.0F));
-  });
-  return hn::GetLane(hn::SumOfLanes(DF(), sum));
-}
-
-// A row of -inf has shift 0 and sum 0: its softmax is 0, its log-softmax -inf.
+// The softmax of a row of -inf is 0.
 template <class T>
 HWY_INLINE void SoftmaxRow(const T* HWY_RESTRICT x, bool log, float* HWY_RESTRICT scratch, T* HWY_RESTRICT y, std::int64_t n) {
-  const float top = RowMax(x, n), shift = top == -std::numeric_limits<float>::infinity() ? 0.0F : top;
+  const VF lane_max = LaneMax(x, n);
   if (log) {
-    const float sum = RowExp(x, shift, nullptr, n);
-    const VF s = hn::Set(DF(), shift), log_sum = hn::Set(DF(), sum == 0.0F ? 0.0F : std::log(sum));
-    ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
-      StoreSome(whole, hn::Sub(hn::Sub(LoadSome(whole, x + i, m), s), log_sum), y + i, m);
-    });
+    const LogSoftmax of(x, lane_max, n);
+    ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR { StoreSome(whole, of(LoadSome(whole, x + i, m)), y + i, m); });
   } else {
-    const float sum = RowExp(x, shift, scratch, n);
+    const float top = hn::GetLane(hn::MaxOfLanes(DF(), lane_max)), sum = RowExp(x, top == kLowest ? 0.0F : top, scratch, n);
     const VF factor = hn::Set(DF(), sum == 0.0F ? 0.0F : 1.0F / sum);
     ForVectors(n, [=](std::int64_t i, auto whole, std::int64_t m) HWY_ATTR {
       StoreSome(whole, hn::Mul(LoadSome(whole, scratch + i, m), factor), y + i, m);
