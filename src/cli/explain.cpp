@@ -38,8 +38,9 @@ struct ExplainConfig {
     field("view", self.view,
           "the picture: attention, a map of it (of images and series: over the picture, over the curve); matrix; rollout through all "
           "layers; next, what may come next; example, one head step by step; positions, their heat map; waves, their curves; auto: rollout "
-          "of images, attention of others");
-    field("attention", self.attention, "which: self; of translators encoder, decoder or cross (empty: cross, or the only one)");
+          "of images unless --attention says which, attention of others");
+    field("attention", self.attention,
+          "which: self; of translators encoder, decoder or cross; of Swin stage1 … (empty: the last of these)");
     field("layer", self.layer, "from 0 (-1: the last)");
     field("head", self.head, "from 0 (-1: the mean of all)");
     field("query", self.query, "images and series: the token that looks, from 0 (-1: the first of an image, the last of a series)");
@@ -112,7 +113,7 @@ void explain(const ExplainConfig& c, const ComputeConfig& compute) {
     if (!seen.stacks.empty()) options.positions = positions_of(ctx, explainer.model(), c.positions);
     save(c, report_html(seen, options));
   } else {
-    const View view = c.view == Shown::automatic ? (c.image.empty() ? View::attention : View::rollout)
+    const View view = c.view == Shown::automatic ? (c.image.empty() || !c.attention.empty() ? View::attention : View::rollout)
                                                  : static_cast<View>(static_cast<int>(c.view) - 1);
     save(c, picture_of(seen, view, options));
   }
