@@ -99,8 +99,9 @@ export function feedForwardCard(seen) {
 }
 
 export function translationsCard(seen, choose) {
-  const list = element("ol", { class: "alternatives" }, seen.translation.alternatives.map((each) =>
-    element("li", {}, element("button", { type: "button", "aria-pressed": String(each.text === seen.translation.text), onclick: () => choose(each.text) },
+  const shown = seen.translation.alternatives.findIndex((each) => each.text === seen.translation.text);  // tokens may differ where texts do not
+  const list = element("ol", { class: "alternatives" }, seen.translation.alternatives.map((each, i) =>
+    element("li", {}, element("button", { type: "button", "aria-pressed": String(i === shown), onclick: () => choose(each.text) },
       element("span", {}, each.text), element("span", { class: "quiet" }, `${t("score")} ${each.score.toFixed(3)}`)))));
   return card(t("translations"), t("translationsNote"), list);
 }
