@@ -66,7 +66,7 @@ json completion(bool chat) {
                                {"usage", usage()},
                                {"choices", list_of(object_of(choice, {"index", "finish_reason", chat ? "message" : "text"}))}},
                               {"id", "object", "created", "model", "choices", "usage"}));
-  ok["text/event-stream"] = {{"schema", text()}};
+  ok["text/event-stream"] = {{"schema", object_of({{"event", text()}, {"data", text()}}, {"data"})}};  // of each event
   return ok;
 }
 

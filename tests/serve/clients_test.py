@@ -74,6 +74,7 @@ class Clients(unittest.TestCase):
 
     def test_models(self):
         self.assertIn("writer", [m.id for m in self.client.models.list()])
+        self.assertEqual(self.client.models.retrieve("writer").id, "writer")
 
     def test_completion(self):
         asked = dict(model="writer", prompt="To be", max_tokens=12, seed=3, temperature=0.8)
