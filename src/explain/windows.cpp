@@ -1,5 +1,7 @@
 #include "explain/windows.h"
 
+#include <algorithm>
+
 #include "explain/seen.h"
 
 namespace transformer {

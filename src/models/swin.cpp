@@ -1,6 +1,8 @@
 #include "transformer/models/swin.h"
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "transformer/ops/dropout.h"
 #include "transformer/ops/elementwise.h"
