@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "transformer/autograd/layer_weights.h"
 #include "transformer/ops/dropout.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/embedding.h"
@@ -121,7 +122,12 @@ Tensor SwinStage::operator()(Context& ctx, Tensor x, Grid& grid, Tensor* weights
   const std::int64_t shift = smaller == window ? 0 : window / 2;  // one window per row: there is nothing to join
   const Windows straight = cut_windows(ctx, grid, window, 0);
   const Windows moved = shift > 0 && blocks.size() > 1 ? cut_windows(ctx, grid, window, shift) : straight;
-  for (const SwinBlock& block : blocks) x = block(ctx, x, block.shifted ? moved : straight, &block == &blocks.back() ? weights : nullptr);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const SwinBlock& block = blocks[i];
+    x = between_layers(ctx, x, i > 0 ? &blocks[i - 1] : nullptr, &block);
+    x = block(ctx, x, block.shifted ? moved : straight, i + 1 == blocks.size() ? weights : nullptr);
+  }
+  if (!blocks.empty()) x = between_layers(ctx, x, &blocks.back(), nullptr);
   return merging ? (*merging)(ctx, x, grid) : x;
 }
 
