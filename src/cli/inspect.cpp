@@ -44,8 +44,7 @@ Size size_of_parts(const std::vector<NamedParameter>& parameters) {
   for (const NamedParameter& p : parameters)
     if (p.parameter->trained && p.parameter->layer != nullptr)
       layers[p.parameter->layer] += static_cast<double>(p.parameter->shape.numel());
-  for (const auto& [layer, elements] : layers)
-    size.in_layers += elements, size.largest_layer = std::max(size.largest_layer, elements);
+  for (const auto& [layer, elements] : layers) size.in_layers += elements, size.largest_layer = std::max(size.largest_layer, elements);
   return size;
 }
 

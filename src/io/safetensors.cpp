@@ -206,10 +206,10 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<std::
     if (!t.defined()) fail(path.string(), "tensor '{}' is undefined", name);
     named.push_back({name, t.shape(), t.dtype(), [t = t] { return t; }});
   }
-  save_safetensors(path, named, metadata);
+  write_safetensors(path, named, metadata);
 }
 
-void save_safetensors(const std::filesystem::path& path, const std::vector<TensorToSave>& tensors, const Metadata& metadata) {
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToSave>& tensors, const Metadata& metadata) {
   const std::string where = path.string();
   std::vector<const TensorToSave*> order;
   std::set<std::string_view> seen;

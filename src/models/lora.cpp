@@ -241,7 +241,7 @@ void save_adapter(Context& ctx, Model& model, const std::filesystem::path& folde
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);  // writing says what is wrong
   const std::vector<Binding> bindings = adapter_bindings(model);
-  save_safetensors(folder / adapter_weights_file, tensors_to_save(ctx, bindings, DType::float32), {{"format", "pt"}});
+  write_safetensors(folder / adapter_weights_file, tensors_to_save(ctx, bindings, DType::float32), {{"format", "pt"}});
   read_layer(ctx, nullptr);
   nlohmann::json ranks = nlohmann::json::object();
   bool transposed = false;

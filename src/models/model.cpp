@@ -73,7 +73,7 @@ void save_model(Context& ctx, Model& model, const std::filesystem::path& folder,
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);  // writing says what is wrong
   const std::vector<Binding> bindings = model.bindings();
-  save_safetensors(folder / "model.safetensors", tensors_to_save(ctx, bindings, dtype), {{"format", "pt"}});
+  write_safetensors(folder / "model.safetensors", tensors_to_save(ctx, bindings, dtype), {{"format", "pt"}});
   read_layer(ctx, nullptr);
   if (options.files) copy_files(model.origin(), folder);
   write_json(folder / "config.json", with_dtype(model.config(), dtype));

@@ -41,7 +41,7 @@ Tensor BlockLayout::storage_of(const Tensor& block, std::size_t i) const {
 }
 
 void BlockLayout::for_stretches(const std::vector<bool>& given, const std::function<bool(std::size_t)>& decays,
-                           const std::function<void(std::int64_t, std::int64_t, bool)>& use) const {
+                                const std::function<void(std::int64_t, std::int64_t, bool)>& use) const {
   for (std::size_t first = 0, last = 0; first < leaves_.size(); first = last + 1) {
     last = first;
     if (!given[first]) continue;

@@ -18,7 +18,7 @@ class BlockLayout {
   BlockLayout(std::vector<Tensor> leaves, std::int64_t processes);
 
   const std::vector<Tensor>& leaves() const { return leaves_; }
-  std::int64_t size() const { return size_; }  // what is between the leaves, up to 63 elements, means nothing
+  std::int64_t size() const { return size_; }
   std::pair<std::int64_t, std::int64_t> place(std::size_t i) const { return {places_[i].begin, places_[i].end}; }
   bool follow(std::size_t i) const { return places_[i].next == places_[i + 1].begin; }  // does leaf i + 1 follow leaf i?
 
@@ -27,6 +27,8 @@ class BlockLayout {
   // Leaf i in a block, and leaves first … last, which follow each other; each with a storage of its own.
   Tensor part(const Tensor& block, std::size_t i) const;
   Tensor range(const Tensor& block, std::size_t first, std::size_t last) const;
+  // What is between leaf i and one that follows. It means nothing, but passes over stretches go over it: gradients are 0 there.
+  Tensor gap(const Tensor& block, std::size_t i) const { return stretch(block, places_[i].end, places_[i].next); }
   // All of the storage that leaf i lies in.
   Tensor storage_of(const Tensor& block, std::size_t i) const;
 

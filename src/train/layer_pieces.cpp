@@ -66,6 +66,7 @@ LayerPieces::LayerPieces(Context& ctx, const std::vector<Leaf>& leaves) : ctx_(c
       if (last) leaf.storage()->data = nullptr;
       leaf.node()->low_precision = Tensor();
     }
+  ctx.allocator().release_kept();  // what the whole weights had
   for (int i = 0; i < 2; ++i) blocks_.push_back(Tensor::zeros(ctx, {size_}));
   blocks_.emplace_back();
   reads_.resize(blocks_.size());
@@ -183,7 +184,10 @@ void LayerPieces::pass_on(Context& ctx, const void* done, const void* next, bool
 void LayerPieces::begin_backward(Unit& unit) {
   if (unit.gradients.defined()) return;
   unit.gradients = Tensor::empty(ctx_, {unit.layout.size()});
-  for (std::size_t i = 0; i < unit.decays.size(); ++i) unit.layout.leaves()[i].node()->home = unit.layout.part(unit.gradients, i);
+  for (std::size_t i = 0; i < unit.decays.size(); ++i) {
+    unit.layout.leaves()[i].node()->home = unit.layout.part(unit.gradients, i);
+    if (Tensor gap = unit.layout.gap(unit.gradients, i); gap.numel() > 0) kernels(ctx_).fill(ctx_, 0.0F, gap);
+  }
 }
 
 void LayerPieces::end_backward(Context& ctx, Unit& unit) {

@@ -70,7 +70,7 @@ class LayerPieces final : public LayerWeights {
     bool operator==(const Request&) const = default;
   };
   static constexpr std::size_t most = 3;  // requests at a time
-  struct Sum {  // under way
+  struct Sum {                            // under way
     Tensor from, to;
     const Unit* unit;
     bool add;  // to what is there

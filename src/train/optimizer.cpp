@@ -42,7 +42,8 @@ std::vector<Adam::Parameter> unnamed(const std::vector<Tensor>& parameters) {
 void leave_shared_out(std::vector<Adam::Parameter>& parameters) {
   std::unordered_map<const Storage*, const void*> layers;
   for (const Adam::Parameter& p : parameters)
-    if (const auto [it, added] = layers.try_emplace(p.tensor.storage().get(), p.layer); !added && it->second != p.layer) it->second = nullptr;
+    if (const auto [it, added] = layers.try_emplace(p.tensor.storage().get(), p.layer); !added && it->second != p.layer)
+      it->second = nullptr;
   for (Adam::Parameter& p : parameters) p.layer = layers.at(p.tensor.storage().get());
 }
 
@@ -74,9 +75,7 @@ Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& o
     if (!seen.insert(t.node().get()).second) continue;
     state_.push_back({std::move(p), {}, {}});
   }
-  const auto in_pieces = [&](const Parameter& p) {
-    return options.shard_weights && p.layer != nullptr && !ctx.communicator().alone();
-  };
+  const auto in_pieces = [&](const Parameter& p) { return options.shard_weights && p.layer != nullptr && !ctx.communicator().alone(); };
   std::vector<LayerPieces::Leaf> pieces;
   for (const State& s : state_)
     if (const Parameter& p = s.parameter; in_pieces(p)) pieces.push_back({p.tensor, p.layer, p.decay});
@@ -227,9 +226,7 @@ std::unique_ptr<Arrival> Adam::result(Context& ctx, StepState& to) const {
   return ctx.backend().to_host_later(step_.raw(), &to, sizeof to);
 }
 
-std::int64_t Adam::state_bytes() const {
-  return 2 * (m_.numel() + (pieces_ ? pieces_->size() : 0)) * size_of(DType::float32);
-}
+std::int64_t Adam::state_bytes() const { return 2 * (m_.numel() + (pieces_ ? pieces_->size() : 0)) * size_of(DType::float32); }
 
 std::int64_t Adam::steps() const { return read_state(step_).updates; }
 

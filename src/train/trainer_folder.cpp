@@ -68,7 +68,7 @@ void Trainer::State::save() {
   if (processes.first())
     checkpoints.write(step, [&](const fs::path& at) {
       task.save(at);
-      save_safetensors(at / "optimizer.safetensors", optimizer_tensors(states));
+      write_safetensors(at / "optimizer.safetensors", optimizer_tensors(states));
       write_run(at / "trainer.json", saved_run());
     });
   if (adam.pieces() != nullptr) processes.barrier();  // it has read what the others keep

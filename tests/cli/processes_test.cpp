@@ -47,8 +47,8 @@ TEST_F(Processes, TwiceTheSameBitsAndAWayOnForOthers) {
   ASSERT_EQ(together(2, command + "--max-update 40 --shard weights --save-dir changing").code, 0) << read("stderr");
   const CommandResult r = together(3, command + "--max-update 60 --save-dir changing");
   ASSERT_EQ(r.code, 0) << r.err;
-  expect_parts(r.err, {"processes: 2 in the checkpoint, 3 now", "shard: \"weights\" in the checkpoint, \"optimizer\" now",
-                       "going on from step 40"});
+  expect_parts(
+      r.err, {"processes: 2 in the checkpoint, 3 now", "shard: \"weights\" in the checkpoint, \"optimizer\" now", "going on from step 40"});
   expect_same_losses("four", "changing", 1e-3);
 }
 

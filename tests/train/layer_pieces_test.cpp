@@ -6,8 +6,8 @@
 #include "train/pretended.h"
 #include "transformer/core/error.h"
 #include "transformer/nn/stack.h"
-#include "transformer/ops/reduce.h"
 #include "transformer/ops/random.h"
+#include "transformer/ops/reduce.h"
 #include "transformer/train/optimizer.h"
 
 namespace transformer::test {
@@ -83,8 +83,8 @@ TEST(LayerPieces, MemoryFallsAsTheNumberOfProcesses) {
   const auto [elements, bytes] = kept(1);
   for (const int n : {2, 3, 4, 8}) {
     const auto [part, memory] = kept(n);
-    EXPECT_NEAR(part, elements / n, 3.0 * 64) << n;             // but for the alignment of each layer
-    EXPECT_LT(memory, bytes / n + 40e3) << n;  // weights, gradients, m and v; what is outside of layers is small
+    EXPECT_NEAR(part, elements / n, 3.0 * 64) << n;  // but for the alignment of each layer
+    EXPECT_LT(memory, bytes / n + 40e3) << n;        // weights, gradients, m and v; what is outside of layers is small
   }
 }
 

@@ -32,9 +32,9 @@ struct AdamSlot;
 class Adam {
  public:
   struct Parameter {
-    Tensor tensor;          // a float32 leaf, see require_grad; one that is given twice (tied) is updated once
-    std::string name = {};  // for messages and checkpoints
-    bool decay = true;      // does weight_decay apply?
+    Tensor tensor;                // a float32 leaf, see require_grad; one that is given twice (tied) is updated once
+    std::string name = {};        // for messages and checkpoints
+    bool decay = true;            // does weight_decay apply?
     const void* layer = nullptr;  // that it is a part of, see nn/parameter.h
   };
   Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& options = {});
@@ -82,10 +82,10 @@ class Adam {
   // The same of several processes, which have a part each: put together in the host's memory for the first, empty for the others. What
   // belongs to the pieces of layers is not there.
   std::vector<State> whole_state(Context& ctx) const;
-  std::int64_t state_bytes() const;  // that this process keeps
-  LayerPieces* pieces() const { return pieces_.get(); }  // null: all weights are whole
-  void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);     // copies
-  std::int64_t steps() const;                                                            // waits for the device
+  std::int64_t state_bytes() const;                                                   // that this process keeps
+  LayerPieces* pieces() const { return pieces_.get(); }                               // null: all weights are whole
+  void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);  // copies
+  std::int64_t steps() const;                                                         // waits for the device
   void set_steps(std::int64_t steps);
 
  private:
@@ -98,7 +98,7 @@ class Adam {
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Shards> shards_;  // null: this process is alone
   std::unique_ptr<LayerPieces> pieces_;
-  Tensor m_, v_, low_precision_;    // blocks, or the pieces of m and v; the last bfloat16, or undefined
+  Tensor m_, v_, low_precision_;  // blocks, or the pieces of m and v; the last bfloat16, or undefined
   Tensor step_;
 };
 
