@@ -1,5 +1,7 @@
 // transformer inspect: the parameters of a model by part, its share of feed-forward, FLOPs and memory, from its settings alone:
 // those of a folder of any family, or flags for an encoder-decoder that is yet to be.
+#include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -31,8 +33,22 @@ void print_memory(const ModelCost& c) {
              16e-6 * total, 18e-6 * total);
 }
 
-// Each gives the number of parameters back.
-std::int64_t inspect(EncoderDecoder& model) {
+// What processes share out: parameters that are trained, those in layers, those of the largest layer.
+struct Size {
+  double parameters = 0.0, in_layers = 0.0, largest_layer = 0.0;
+};
+
+Size size_of_parts(const std::vector<NamedParameter>& parameters) {
+  Size size{.parameters = static_cast<double>(count(parameters))};
+  std::map<const void*, double> layers;
+  for (const NamedParameter& p : parameters)
+    if (p.parameter->trained && p.parameter->layer != nullptr)
+      layers[p.parameter->layer] += static_cast<double>(p.parameter->shape.numel());
+  for (const auto& [layer, elements] : layers) size.in_layers += elements, size.largest_layer = std::max(size.largest_layer, elements);
+  return size;
+}
+
+Size inspect(EncoderDecoder& model) {
   const ModelCost c = cost_of(model);
   print_parts(c);
   fmt::print("FLOPs forward: {:.2f} M per source token, {:.2f} M per target token; three times that to train\n",
@@ -40,10 +56,10 @@ std::int64_t inspect(EncoderDecoder& model) {
   fmt::print("  and for each token attended to: {:.4f} M in the encoder, {:.4f} M in the decoder and as much for each source token\n",
              1e-6 * c.source_attended_flops, 1e-6 * c.attended_flops);
   print_memory(c);
-  return c.parameters;
+  return size_of_parts(parameters(model));
 }
 
-std::int64_t inspect(Model& model) {
+Size inspect(Model& model) {
   if (auto* both = dynamic_cast<EncoderDecoderModel*>(&model)) return inspect(both->network);
   const ModelCost c = cost_of(model);
   print_parts(c);
@@ -57,7 +73,7 @@ std::int64_t inspect(Model& model) {
   }
   print_memory(c);
   if (c.cached_bytes > 0) fmt::print("  to generate: {:.1f} KB more for each token of a sequence, in float32\n", 1e-3 * c.cached_bytes);
-  return c.parameters;
+  return size_of_parts(model.parameters());
 }
 
 // The device and its memory, and how many threads there would be; and what training by several processes would take.
@@ -70,17 +86,27 @@ struct InspectDevice {
   }
 };
 
-// Weights and gradients are whole in each process; the sums of its part of the gradients and Adam's state are a part.
-void show_processes(std::int64_t parameters, std::int64_t count) {
+// Weights and gradients are whole in each process; the sums of its part of the gradients and Adam's state are a part. With --shard weights
+// so are the layers' weights and gradients, but for the layer that computes, the one that comes next, and the gradients of two.
+void show_processes(const Size& size, std::int64_t count) {
   if (count < 1) throw CLI::ValidationError("--processes", fmt::format("is {}: expected 1 or more", count));
-  const auto total = static_cast<double>(parameters), n = static_cast<double>(count);
+  const double total = size.parameters, n = static_cast<double>(count), sent = (n - 1.0) / n;
   const double optimizer = 8e-6 * total / n, sums = count > 1 ? 4e-6 * total / n : 0.0, whole = 8e-6 * total;
   fmt::print("\nto train with {} {}, each has in float32:\n", count, count == 1 ? "process" : "processes");
   fmt::print(
       "  {:.1f} MB of weights and gradients, {:.1f} MB of Adam's state, {:.1f} MB of summed gradients: {:.1f} MB; and the activations\n",
       whole, optimizer, sums, whole + optimizer + sums);
   fmt::print("  and sends {:.1f} MB for each update, half of it while backward goes on: {:.1f} MB of gradients, {:.1f} MB of weights\n",
-             8e-6 * total * (n - 1.0) / n, 4e-6 * total * (n - 1.0) / n, 4e-6 * total * (n - 1.0) / n);
+             8e-6 * total * sent, 4e-6 * total * sent, 4e-6 * total * sent);
+  if (count == 1 || size.in_layers == 0.0) return;
+  const double outside = 8e-6 * (total - size.in_layers), pieces = 4e-6 * size.in_layers / n, now = 16e-6 * size.largest_layer;
+  fmt::print("with --shard weights:\n");
+  fmt::print(
+      "  {:.1f} MB of the layers' weights, {:.1f} MB of those at work and their gradients, {:.1f} MB of weights and gradients outside of "
+      "layers, {:.1f} MB of Adam's state, {:.1f} MB of summed gradients: {:.1f} MB; and the activations\n",
+      pieces, now, outside, optimizer, sums, pieces + now + outside + optimizer + sums);
+  fmt::print("  and sends {:.1f} MB for each update of one micro-batch a process: {:.1f} MB of gradients, {:.1f} MB of weights\n",
+             (8e-6 * total + 4e-6 * size.in_layers) * sent, 4e-6 * total * sent, (4e-6 * total + 4e-6 * size.in_layers) * sent);
 }
 
 void show_device(const std::string& name) {
@@ -89,7 +115,7 @@ void show_device(const std::string& name) {
   fmt::print("threads: {}\n", ctx.threads());
 }
 
-std::int64_t inspect(const TransformerConfig& config, const std::optional<nlohmann::json>& folder) {
+Size inspect(const TransformerConfig& config, const std::optional<nlohmann::json>& folder) {
   if (!folder) {
     Transformer model(config);
     return inspect(model);
@@ -115,8 +141,8 @@ void add_inspect(CLI::App& app) {
   auto device = std::make_shared<InspectDevice>();
   add_settings(*verb, *config, *device);
   verb->callback([config, other, device] {
-    const std::int64_t parameters = inspect(*config, *other);
-    if (device->processes != 1) show_processes(parameters, device->processes);
+    const Size size = inspect(*config, *other);
+    if (device->processes != 1) show_processes(size, device->processes);
     if (!device->device.empty()) show_device(device->device);
   });
 }

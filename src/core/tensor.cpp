@@ -58,6 +58,8 @@ std::byte* Tensor::bytes_at(DType asked) const {
   if (asked != dtype_) fail("Tensor", "data asked for as {}, but the tensor {} holds {}", asked, shape_, dtype_);
   if (storage_->backend != nullptr && !storage_->backend->host_access())
     fail("Tensor", "the tensor {} is on {}, whose memory the host cannot reach: copy it with to_vector() or to_host()", shape_, device());
+  if (!storage_->data && numel() > 0)
+    fail("Tensor", "the tensor {} is a weight of which this process keeps a piece: it is there while its layer computes only", shape_);
   return storage_->data ? storage_->data.get() + offset_ * size_of(dtype_) : nullptr;
 }
 

@@ -76,7 +76,7 @@ std::int64_t NextTokens::best_needed() {
 
 // A step that is like the last ones but for its tokens: what it asks of the device is recorded once.
 bool NextTokens::repeated(StepDecoder& decoder, std::span<const std::int32_t> tokens, std::int64_t best) {
-  if (!ctx_.backend().records()) return false;
+  if (!ctx_.backend().records() || ctx_.layer_weights() != nullptr) return false;
   const std::uint64_t number = decoder.prepare(ctx_, tokens);
   if (number == 0) return false;
   if (const Recipe step{number, best, logarithms_}; !recorded_ || step != recorded_step_) {

@@ -201,28 +201,34 @@ void SafetensorsFile::drop(std::string_view name) const {
 
 void save_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                       const Metadata& metadata) {
+  std::vector<TensorToSave> named;
+  for (const auto& [name, t] : tensors) {
+    if (!t.defined()) fail(path.string(), "tensor '{}' is undefined", name);
+    named.push_back({name, t.shape(), t.dtype(), [t = t] { return t; }});
+  }
+  write_safetensors(path, named, metadata);
+}
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToSave>& tensors, const Metadata& metadata) {
   const std::string where = path.string();
-  std::vector<const std::pair<std::string, Tensor>*> order;
+  std::vector<const TensorToSave*> order;
   std::set<std::string_view> seen;
-  for (const auto& entry : tensors) {
-    const auto& [name, t] = entry;
-    if (!t.defined()) fail(where, "tensor '{}' is undefined", name);
-    if (name == "__metadata__") fail(where, "a tensor cannot be called '__metadata__'");
-    if (!seen.insert(name).second) fail(where, "tensor '{}' is given twice", name);
-    order.push_back(&entry);
+  for (const TensorToSave& t : tensors) {
+    if (t.name == "__metadata__") fail(where, "a tensor cannot be called '__metadata__'");
+    if (!seen.insert(t.name).second) fail(where, "tensor '{}' is given twice", t.name);
+    order.push_back(&t);
   }
   std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return size_of(a->second.dtype()) > size_of(b->second.dtype()); });
+                   [](const TensorToSave* a, const TensorToSave* b) { return size_of(a->dtype) > size_of(b->dtype); });
 
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   if (!metadata.empty()) json["__metadata__"] = metadata;
   std::int64_t offset = 0;
-  for (const auto* entry : order) {
-    const auto& [name, t] = *entry;
-    const std::int64_t end = offset + t.numel() * size_of(t.dtype());
-    json[name] = {{"dtype", type_for(t.dtype()).name},
-                  {"shape", std::vector<std::int64_t>(t.shape().begin(), t.shape().end())},
-                  {"data_offsets", {offset, end}}};
+  for (const TensorToSave* t : order) {
+    const std::int64_t end = offset + t->shape.numel() * size_of(t->dtype);
+    json[t->name] = {{"dtype", type_for(t->dtype).name},
+                     {"shape", std::vector<std::int64_t>(t->shape.begin(), t->shape.end())},
+                     {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string header;
@@ -239,8 +245,10 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<std::
   const std::uint64_t length = header.size();
   file.write(&length, sizeof(length));
   file.write(header);
-  for (const auto* entry : order) {
-    const Tensor t = entry->second.to_host();
+  for (const TensorToSave* entry : order) {
+    const Tensor t = entry->make().to_host();
+    if (t.shape() != entry->shape || t.dtype() != entry->dtype)
+      fail(where, "tensor '{}' is {} {}: {} {} was announced", entry->name, t.shape(), t.dtype(), entry->shape, entry->dtype);
     file.write(t.raw(), static_cast<std::size_t>(t.numel() * size_of(t.dtype())));
   }
   file.commit();

@@ -9,7 +9,7 @@
 
 #include "io/shared/json.h"
 #include "models/lora_files.h"
-#include "transformer/autograd/autograd.h"
+#include "transformer/autograd/layer_weights.h"
 #include "transformer/ops/copy.h"
 #include "transformer/ops/shape.h"
 
@@ -240,12 +240,9 @@ void save_adapter(Context& ctx, Model& model, const std::filesystem::path& folde
   if (!model.lora) fail("save_adapter", "the model has no adapter");
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);  // writing says what is wrong
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const Binding& b : adapter_bindings(model)) {
-    const NoGradients no_gradients(ctx);
-    tensors.emplace_back(b.theirs, cast(ctx, b.to_theirs(ctx, b.ours.parameter->tensor), b.stored.value_or(DType::float32)));
-  }
-  save_safetensors(folder / adapter_weights_file, tensors, {{"format", "pt"}});
+  const std::vector<Binding> bindings = adapter_bindings(model);
+  write_safetensors(folder / adapter_weights_file, tensors_to_save(ctx, bindings, DType::float32), {{"format", "pt"}});
+  read_layer(ctx, nullptr);
   nlohmann::json ranks = nlohmann::json::object();
   bool transposed = false;
   for (const Site& site : sites_of(model)) {

@@ -6,6 +6,7 @@
 #include "io/shared/json.h"
 #include "io/shared/read_file.h"
 #include "models/shared/files_beside.h"
+#include "transformer/autograd/layer_weights.h"
 #include "transformer/models/lora.h"
 #include "transformer/ops/shape.h"
 
@@ -71,14 +72,9 @@ void save_model(Context& ctx, Model& model, const std::filesystem::path& folder,
   const DType dtype = options.dtype.value_or(stored_dtype(model.config()).value_or(DType::float32));
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);  // writing says what is wrong
-  const NoGradients no_gradients(ctx);
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  for (const Binding& b : model.bindings()) {
-    if (b.tied) continue;
-    if (!b.ours.parameter->tensor.defined()) fail("save_model", "{} has no values: initialise or load the model first", b.ours.name);
-    tensors.emplace_back(b.theirs, cast(ctx, b.to_theirs(ctx, b.ours.parameter->tensor), b.stored.value_or(dtype)));
-  }
-  save_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
+  const std::vector<Binding> bindings = model.bindings();
+  write_safetensors(folder / "model.safetensors", tensors_to_save(ctx, bindings, dtype), {{"format", "pt"}});
+  read_layer(ctx, nullptr);
   if (options.files) copy_files(model.origin(), folder);
   write_json(folder / "config.json", with_dtype(model.config(), dtype));
 }

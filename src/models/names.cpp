@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "transformer/autograd/autograd.h"
+#include "transformer/autograd/layer_weights.h"
 #include "transformer/ops/copy.h"
 #include "transformer/ops/shape.h"
 
@@ -282,7 +282,7 @@ std::vector<NamedParameter> load(Context& ctx, const std::vector<Binding>& bindi
       p.tensor = Tensor::empty(ctx, p.shape, dtype);
       if (p.trained && rules.dtype == DType::float32) require_grad(p.tensor);
     }
-    binding->from_theirs(ctx, files.tensor(name), p.tensor);
+    write_weight(ctx, p.tensor, [&] { binding->from_theirs(ctx, files.tensor(name), p.tensor); });
     files.file(name).drop(name);
   }
   initialize(ctx, plan.fresh);
@@ -291,6 +291,22 @@ std::vector<NamedParameter> load(Context& ctx, const std::vector<Binding>& bindi
 
 void load(Context& ctx, const std::vector<Binding>& bindings, const SafetensorsFile& file, const std::vector<std::string_view>& ignored) {
   load(ctx, bindings, Checkpoint(file), {.ignored = {ignored.begin(), ignored.end()}});
+}
+
+std::vector<TensorToSave> tensors_to_save(Context& ctx, const std::vector<Binding>& bindings, DType dtype) {
+  std::vector<TensorToSave> out;
+  for (const Binding& b : bindings) {
+    if (b.tied) continue;
+    const Parameter& p = *b.ours.parameter;
+    if (!p.tensor.defined()) fail("save", "{} has no values: initialise or load the model first", b.ours.name);
+    const DType stored = b.stored.value_or(dtype);
+    out.push_back({b.theirs, b.shape(), stored, [&ctx, &b, &p, stored] {
+                     const NoGradients no_gradients(ctx);
+                     read_layer(ctx, p.layer);
+                     return cast(ctx, b.to_theirs(ctx, p.tensor), stored);
+                   }});
+  }
+  return out;
 }
 
 std::vector<std::pair<std::string, Tensor>> named_tensors(Context& ctx, const std::vector<Binding>& bindings) {

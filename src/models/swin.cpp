@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 #include <optional>
 
+#include "transformer/autograd/layer_weights.h"
 #include "transformer/ops/dropout.h"
 #include "transformer/ops/elementwise.h"
 #include "transformer/ops/embedding.h"
@@ -126,11 +128,14 @@ Tensor SwinStage::operator()(Context& ctx, Tensor x, Grid& grid, std::vector<Ten
          window);
   const Windows straight = cut_windows(ctx, grid, window, 0);
   std::optional<Windows> moved;
+  const SwinBlock* before = nullptr;
   for (const SwinBlock& block : blocks) {
     const std::int64_t shift = shift_of(*this, block, grid);
     if (shift > 0 && !moved) moved = cut_windows(ctx, grid, window, shift);
+    x = between_layers(ctx, x, std::exchange(before, &block), &block);
     x = block(ctx, x, shift > 0 ? *moved : straight, weights != nullptr ? &weights->emplace_back() : nullptr);
   }
+  if (before != nullptr) x = between_layers(ctx, x, before, nullptr);
   return merging ? (*merging)(ctx, x, grid) : x;
 }
 

@@ -85,9 +85,11 @@ Tensor Stack::operator()(Context& ctx, const StackInput& in, StackTrace* trace) 
       if (config.cross_attention) cross.weights = &trace->cross_attentions.emplace_back();
     }
     const bool inner = trace != nullptr && trace->inner;
+    x.through(ctx, i > 0 ? &layers[static_cast<std::size_t>(i - 1)] : nullptr, &layer);
     if (inner) self.projected = &trace->projections.emplace_back();
     layer(ctx, x, self, cross, inner ? &trace->feed_forwards.emplace_back() : nullptr);
   }
+  if (config.layers > 0) x.through(ctx, &layers.back(), nullptr);
   if (in.cache != nullptr) in.cache->commit();
   const Tensor y = final_norm ? x.normed(ctx, *final_norm) : x.value(ctx);
   if (trace != nullptr) trace->hidden_states.push_back(y);

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "backend/kernels.h"
 #include "train/arena.h"
+#include "train/layer_pieces.h"
 #include "train/shards.h"
 #include "transformer/ops/copy.h"
 
@@ -26,7 +28,7 @@ std::string called(const Adam::Parameter& p, std::size_t index) { return p.name.
 std::vector<Adam::Parameter> with_decay(const std::vector<NamedParameter>& parameters, Adam::Decays decays) {
   std::vector<Adam::Parameter> out;
   for (const NamedParameter& p : parameters)
-    if (p.parameter->trained) out.push_back({p.parameter->tensor, p.name, decays == nullptr || decays(p)});
+    if (p.parameter->trained) out.push_back({p.parameter->tensor, p.name, decays == nullptr || decays(p), p.parameter->layer});
   return out;
 }
 
@@ -34,6 +36,15 @@ std::vector<Adam::Parameter> unnamed(const std::vector<Tensor>& parameters) {
   std::vector<Adam::Parameter> out;
   for (const Tensor& t : parameters) out.push_back({.tensor = t});
   return out;
+}
+
+// A storage that several layers use, or what is outside of layers too, belongs to none.
+void leave_shared_out(std::vector<Adam::Parameter>& parameters) {
+  std::unordered_map<const Storage*, const void*> layers;
+  for (const Adam::Parameter& p : parameters)
+    if (const auto [it, added] = layers.try_emplace(p.tensor.storage().get(), p.layer); !added && it->second != p.layer)
+      it->second = nullptr;
+  for (Adam::Parameter& p : parameters) p.layer = layers.at(p.tensor.storage().get());
 }
 
 }  // namespace
@@ -51,6 +62,7 @@ Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& o
     fail("Adam", "betas are {} and {}: expected values in [0, 1)", options.beta1, options.beta2);
   if (!(options.eps >= 0.0F)) fail("Adam", "eps is {}: expected 0 or more", options.eps);
   if (!(options.weight_decay >= 0.0F)) fail("Adam", "weight_decay is {}: expected 0 or more", options.weight_decay);
+  leave_shared_out(parameters);
   std::unordered_set<const Node*> seen;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     Parameter& p = parameters[i];
@@ -63,9 +75,14 @@ Adam::Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& o
     if (!seen.insert(t.node().get()).second) continue;
     state_.push_back({std::move(p), {}, {}});
   }
+  const auto in_pieces = [&](const Parameter& p) { return options.shard_weights && p.layer != nullptr && !ctx.communicator().alone(); };
+  std::vector<LayerPieces::Leaf> pieces;
+  for (const State& s : state_)
+    if (const Parameter& p = s.parameter; in_pieces(p)) pieces.push_back({p.tensor, p.layer, p.decay});
   for (const bool decays : {true, false})
     for (std::size_t i = 0; i < state_.size(); ++i)
-      if (state_[i].parameter.decay == decays) order_.push_back(i);
+      if (state_[i].parameter.decay == decays && !in_pieces(state_[i].parameter)) order_.push_back(i);
+  if (!pieces.empty()) pieces_ = std::make_unique<LayerPieces>(ctx, pieces);
   std::vector<Tensor> leaves;
   for (std::size_t i : order_) leaves.push_back(state_[i].parameter.tensor);
   arena_ = std::make_unique<Arena>(ctx, std::move(leaves));
@@ -119,14 +136,13 @@ void Adam::update(Context& ctx, float max_norm) {
   if (shards_) given = shards_->reduce(ctx);
   else
     for (const Tensor& leaf : leaves) given.push_back(gradient(leaf).defined());
-  // Neighbours that have gradients and decay alike are one slot: mostly there are two.
   std::vector<AdamSlot> slots;
-  const auto decays = [&](std::size_t i) { return state_[order_[i]].parameter.decay; };
-  for (std::size_t first = 0, last = 0; first < leaves.size(); first = last + 1) {
-    last = first;
-    if (!given[first]) continue;
-    while (last + 1 < leaves.size() && arena_->follow(last) && given[last + 1] && decays(last + 1) == decays(first)) ++last;
-    add_slots(slots, arena_->place(first).first, arena_->place(last).second, decays(first) ? options_.weight_decay : 0.0F);
+  arena_->for_stretches(
+      given, [&](std::size_t i) { return state_[order_[i]].parameter.decay; },
+      [&](std::int64_t begin, std::int64_t end, bool decays) { add_slots(slots, begin, end, decays ? options_.weight_decay : 0.0F); });
+  if (pieces_) {
+    pieces_->reduce(ctx);
+    pieces_->add_slots(slots, options_.weight_decay);
   }
   if (slots.empty() && !shards_) return;
   std::vector<Tensor> gradients;
@@ -146,6 +162,7 @@ void Adam::update(Context& ctx, float max_norm) {
     shards_->gather(ctx, weights);
     if (low_precision_.defined()) kernels(ctx).copy(ctx, weights, low_precision_);
   }
+  if (pieces_) pieces_->updated();
   for (const Tensor& leaf : leaves) ++leaf.storage()->version;  // written through the block
   if (!low_precision_.defined()) return;
   for (const Tensor& leaf : leaves) leaf.node()->low_precision_version = leaf.storage()->version;
@@ -171,6 +188,7 @@ std::function<void(Node&)> Adam::exchanging(Context& ctx) {
 }
 
 Adam::Gradients Adam::take_gradients(Context& ctx) {
+  if (pieces_) pieces_->end_pass(ctx);
   arena_->settle(ctx);
   Gradients taken{.block = arena_->block(ctx)};
   kernels(ctx).copy(ctx, arena_->gradients(), taken.block);
@@ -208,6 +226,8 @@ std::unique_ptr<Arrival> Adam::result(Context& ctx, StepState& to) const {
   return ctx.backend().to_host_later(step_.raw(), &to, sizeof to);
 }
 
+std::int64_t Adam::state_bytes() const { return 2 * (m_.numel() + (pieces_ ? pieces_->size() : 0)) * size_of(DType::float32); }
+
 std::int64_t Adam::steps() const { return read_state(step_).updates; }
 
 void Adam::zero_gradients() {
@@ -221,6 +241,11 @@ void Adam::set_state(Context& ctx, std::size_t index, const Tensor& m, const Ten
   for (const Tensor* t : {&m, &v})
     if (!t->defined() || t->shape() != shape || !is_float(t->dtype()))
       fail("Adam", "the state given for {} is {} {}: expected {} float32", called(s.parameter, index), t->shape(), t->dtype(), shape);
+  if (pieces_ && pieces_->has(s.parameter.tensor)) {
+    pieces_->set(ctx, s.parameter.tensor, LayerPieces::m, m);
+    pieces_->set(ctx, s.parameter.tensor, LayerPieces::v, v);
+    return;
+  }
   if (!shards_) {
     copy_into(ctx, m, s.m);
     copy_into(ctx, v, s.v);

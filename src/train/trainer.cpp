@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -58,9 +59,9 @@ void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, std:
   done->targets = all.targets, done->tokens = static_cast<std::int64_t>(all.tokens);
   std::optional<Pass> pass;  // what processes exchange cannot be repeated without them
   if (processes.alone()) pass.emplace(ctx);
-  std::vector<Tensor> now = tensors_of(statistics);
-  const Weights statistics_before = copy_of(ctx, statistics);
-  StatisticsMean mean(ctx, whole ? std::vector<Tensor>() : now, statistics_before);
+  Weights now = tensors_of(statistics);
+  const Weights statistics_before = copy_of(ctx, now);
+  StatisticsMean mean(ctx, whole ? Weights() : now, statistics_before);
   adam.begin(ctx, done->lr);
   const auto compute = [&](const Prepared& micro, bool last) {
     ctx.random().begin_step(static_cast<std::uint32_t>(step), micro.number);
@@ -202,7 +203,11 @@ bool Trainer::State::is_sound(const Metrics& metrics) const {
   });
 }
 
-bool Trainer::State::weights_are_finite() const { return std::isfinite(kernels(ctx).sum_of_squares(ctx, tensors_of(averaged))); }
+bool Trainer::State::weights_are_finite() const {
+  std::array sum{kernels(ctx).sum_of_squares(ctx, averaged)};
+  processes.sum(sum);
+  return std::isfinite(sum.front());
+}
 
 void Trainer::State::validate() {
   progress.update({.epoch = shown.epoch, .step = step, .total_steps = total_steps, .phase = "validating"});

@@ -20,10 +20,39 @@ std::optional<fs::path> latest_checkpoint(const fs::path& folder) {
   return step ? std::optional(checkpoints.at(*step)) : std::nullopt;
 }
 
+// The first process writes the model; of layers in pieces the others give it theirs, and go on when it has all.
+void Trainer::State::save_model(const fs::path& at) {
+  if (processes.first()) task.save(at);
+  if (adam.pieces() != nullptr) processes.barrier();
+}
+
 void Trainer::State::save_best() {
-  if (!processes.first()) return;
-  if (ema.empty()) task.save(folder);
-  else with_weights(ctx, averaged, ema.weights, [&] { task.save(folder); });
+  if (!processes.first() && adam.pieces() == nullptr) return;
+  if (ema.empty()) save_model(folder);
+  else with_weights(ctx, averaged, ema.weights, [&] { save_model(folder); });
+}
+
+// The optimizer's state and the average; what belongs to layers in pieces is put together when it is written.
+std::vector<TensorToSave> Trainer::State::optimizer_tensors(const std::vector<Adam::State>& states) const {
+  std::vector<TensorToSave> out;
+  const auto add = [&](const std::string& name, const Tensor& leaf, LayerPieces::Block block, const Tensor& whole) {
+    out.push_back({name, leaf.shape(), leaf.dtype(),
+                   [this, leaf, block, whole] { return whole.defined() ? whole : adam.pieces()->whole(ctx, leaf, block); }});
+  };
+  for (const Adam::State& state : states) {  // not one a parameter: tied ones have one
+    add("m." + state.parameter.name, state.parameter.tensor, LayerPieces::m, state.m);
+    add("v." + state.parameter.name, state.parameter.tensor, LayerPieces::v, state.v);
+  }
+  if (ema.empty()) return out;
+  auto average = ema.weights.begin();
+  for (const NamedParameter& p : all_weights())
+    add("ema." + p.name, p.parameter->tensor, LayerPieces::average, in_pieces(p) ? Tensor() : *average++);
+  return out;
+}
+
+void Trainer::State::begin_average() {
+  ema = Average(ctx, averaged, adam.arena());
+  if (adam.pieces() != nullptr) adam.pieces()->set_average(ema.weights.back());
 }
 
 SavedRun Trainer::State::saved_run() const {
@@ -36,21 +65,13 @@ SavedRun Trainer::State::saved_run() const {
 void Trainer::State::save() {
   if (saved_at == step) return;
   const std::vector<Adam::State> states = adam.whole_state(ctx);
-  if (!processes.first()) {
-    saved_at = step;
-    return;
-  }
-  checkpoints.write(step, [&](const fs::path& at) {
-    task.save(at);
-    std::vector<std::pair<std::string, Tensor>> tensors;
-    for (const Adam::State& state : states) {  // not one a parameter: tied ones have one
-      tensors.emplace_back("m." + state.parameter.name, state.m);
-      tensors.emplace_back("v." + state.parameter.name, state.v);
-    }
-    for (std::size_t i = 0; i < ema.weights.size(); ++i) tensors.emplace_back("ema." + averaged[i].name, ema.weights[i]);
-    save_safetensors(at / "optimizer.safetensors", tensors);
-    write_run(at / "trainer.json", saved_run());
-  });
+  if (processes.first())
+    checkpoints.write(step, [&](const fs::path& at) {
+      task.save(at);
+      write_safetensors(at / "optimizer.safetensors", optimizer_tensors(states));
+      write_run(at / "trainer.json", saved_run());
+    });
+  if (adam.pieces() != nullptr) processes.barrier();  // it has read what the others keep
   saved_at = step;
   if (best_step == step) save_best();  // after the checkpoint that says so: a resumed run repeats this, it cannot miss it
   keep_checkpoints();
@@ -112,7 +133,7 @@ void Trainer::State::resume() {
         fail(folder.string(),
              "this folder holds a model ({}) but no state of training to go on from; choose another folder, so that it is not lost", name);
     decide_parts(0);
-    if (config.ema_decay > 0.0F) ema = Average(ctx, averaged, adam.arena());
+    if (config.ema_decay > 0.0F) begin_average();
     if (processes.first()) log.emplace(folder);
     return;
   }
@@ -132,10 +153,15 @@ void Trainer::State::resume() {
     }
     adam.set_steps(saved.position.adam_steps);
     if (config.ema_decay > 0.0F) {
-      ema = Average(ctx, averaged, adam.arena());
-      for (std::size_t i = 0; i < averaged.size(); ++i)
-        if (const std::string name = "ema." + averaged[i].name; optimizer.contains(name))
-          copy_into(ctx, optimizer.tensor(name), ema.weights[i]);
+      begin_average();
+      auto average = ema.weights.begin();
+      for (const NamedParameter& p : all_weights()) {
+        Tensor* whole = in_pieces(p) ? nullptr : &*average++;
+        const std::string name = "ema." + p.name;
+        if (!optimizer.contains(name)) continue;
+        if (whole != nullptr) copy_into(ctx, optimizer.tensor(name), *whole);
+        else adam.pieces()->set(ctx, p.parameter->tensor, LayerPieces::average, optimizer.tensor(name));
+      }
     }
     static_cast<Position&>(*this) = saved.position;
     if (!is_sound(best)) best.clear(), best_step = 0;
@@ -168,7 +194,7 @@ void Trainer::State::average(TrainResult& result) {
     if (!is_sound(result.average) || !weights_are_finite())
       fail("train", "the average of the last {} checkpoints is not finite ({}) and was not saved; the best model, of step {}, is in {}",
            steps.size(), describe(result.average), best_step, folder.string());
-    if (processes.first()) task.save(make_folder(folder / "average"));
+    save_model(processes.first() ? make_folder(folder / "average") : folder / "average");
   });
   progress.note(fmt::format("average of the last {} checkpoints: {}", steps.size(), describe(result.average)));
 }

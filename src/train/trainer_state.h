@@ -8,8 +8,10 @@
 
 #include "train/checkpoint.h"
 #include "train/distributed.h"
+#include "train/layer_pieces.h"
 #include "train/position.h"
 #include "train/weights.h"
+#include "transformer/io/safetensors.h"
 #include "transformer/train/metrics_log.h"
 #include "transformer/train/progress.h"
 #include "transformer/train/trainer.h"
@@ -30,13 +32,13 @@ struct Trainer::State : Position {
   Task& task;
   TrainConfig config;
   const std::atomic<bool>* stop;
-  Communicator& processes;  // all do the same; the first alone writes
   std::filesystem::path folder;
   std::optional<FolderLock> lock;
   Checkpoints checkpoints;
-  std::vector<NamedParameter> parameters;
-  std::vector<NamedParameter> statistics, averaged;  // the task's; all that averages are of: parameters and statistics
+  std::vector<NamedParameter> parameters, statistics;  // the task's
   Adam adam;
+  Communicator& processes;  // all do the same; the first alone writes
+  Weights averaged;         // all that averages are of: parameters and statistics; of layers in pieces, this process's, as one
   Schedule schedule;
   Average ema;  // empty: none
   std::optional<MetricsLog> log;
@@ -56,25 +58,36 @@ struct Trainer::State : Position {
   double loss_sum = 0.0, targets = 0.0, tokens = 0.0, gradient_norm = 0.0, since = 0.0;
 
   State(Context& c, Task& t, const TrainConfig& settings, const std::atomic<bool>* stop_flag)
-      : ctx(c), task(t), config(settings), stop(stop_flag), processes(c.communicator()),
-        folder((check(settings, processes.first()),
-                processes.first() ? make_folder(settings.save_dir) : std::filesystem::path(settings.save_dir))),
+      : ctx(c), task(t), config(settings), stop(stop_flag),
+        folder((check(settings, c.communicator().first()),
+                c.communicator().first() ? make_folder(settings.save_dir) : std::filesystem::path(settings.save_dir))),
         checkpoints(folder), parameters(t.parameters()), statistics(t.statistics()),
         adam(c, parameters,
-             {.beta1 = settings.adam_beta1, .beta2 = settings.adam_beta2, .eps = settings.adam_eps, .weight_decay = settings.weight_decay},
+             {.beta1 = settings.adam_beta1,
+              .beta2 = settings.adam_beta2,
+              .eps = settings.adam_eps,
+              .weight_decay = settings.weight_decay,
+              .shard_weights = settings.shard == Shard::weights},
              decay_matrices),
-        schedule{.kind = settings.lr_scheduler,
-                 .peak = settings.lr,
-                 .warmup = warmup_of(settings, settings.max_update),
-                 .total = settings.max_update,
-                 .floor = settings.min_lr.value_or(settings.usual_floor * settings.lr)},
+        processes(c.communicator()), schedule{.kind = settings.lr_scheduler,
+                                              .peak = settings.lr,
+                                              .warmup = warmup_of(settings, settings.max_update),
+                                              .total = settings.max_update,
+                                              .floor = settings.min_lr.value_or(settings.usual_floor * settings.lr)},
         progress(stderr,
                  {.mode = settings.quiet || !processes.first() ? ProgressOptions::Mode::quiet : ProgressOptions::Mode::automatic,
                   .log_interval = settings.log_interval}) {
     if (processes.first()) lock.emplace(folder);
-    averaged = parameters;
-    averaged.insert(averaged.end(), statistics.begin(), statistics.end());
+    for (const NamedParameter& p : all_weights())
+      if (!in_pieces(p)) averaged.push_back(p.parameter->tensor);
+    if (adam.pieces() != nullptr) averaged.push_back(adam.pieces()->block(LayerPieces::weights));
   }
+  std::vector<NamedParameter> all_weights() const {
+    std::vector<NamedParameter> out = parameters;
+    out.insert(out.end(), statistics.begin(), statistics.end());
+    return out;
+  }
+  bool in_pieces(const NamedParameter& p) const { return adam.pieces() != nullptr && adam.pieces()->has(p.parameter->tensor); }
 
   std::function<void(const TrainStep&)> on_step;
   std::function<void(const TrainValidation&)> on_validation;
@@ -82,6 +95,9 @@ struct Trainer::State : Position {
   void resume();
   void save();
   void save_best();
+  void save_model(const std::filesystem::path& at);
+  std::vector<TensorToSave> optimizer_tensors(const std::vector<Adam::State>& states) const;
+  void begin_average();
   void keep_checkpoints() const;
   void plan_schedule(std::int64_t batches);
   void check_task();

@@ -40,4 +40,21 @@ TEST_F(Command, InspectCountsProducts) {
   expect_parts(run("inspect '" + (golden_root() / "patchtst").string() + "'").out, {"a channel of a series of"});
 }
 
+// P parameters, of which L are in layers and l in the largest, and N processes; see docs/scale.md.
+TEST_F(Command, InspectSaysWhatEachOfSeveralProcessesHasAndSends) {
+  const std::string sizes = "inspect --d-model 64 --d-ff 256 --num-heads 2 --num-layers 2 --src-vocab-size 1000 ";
+  const double d = 64, f = 256, attention = 4 * d * d + 4 * d, feed_forward = 2 * d * f + d + f, norm = 2 * d;
+  const double l = 2 * attention + feed_forward + 3 * norm, layers = 2 * (attention + feed_forward + 2 * norm) + 2 * l;
+  const std::string out = run(sizes + "--processes 4").out;
+  const auto at = out.find("total");
+  ASSERT_NE(at, std::string::npos) << out;
+  const double p = std::stod(out.substr(at + 5)), n = 4, outside = p - layers;
+  expect_parts(
+      out,
+      {fmt::format("{:.1f} MB of Adam's state", 8e-6 * p / n), fmt::format("sends {:.1f} MB for each update, half", 8e-6 * p * 3 / 4),
+       fmt::format("{:.1f} MB of the layers' weights", 4e-6 * layers / n), fmt::format("{:.1f} MB of those at work", 16e-6 * l),
+       fmt::format("{:.1f} MB of weights and gradients outside", 8e-6 * outside),
+       fmt::format("sends {:.1f} MB for each update of one", (8e-6 * p + 4e-6 * layers) * 3 / 4)});
+}
+
 }  // namespace transformer::test

@@ -1,116 +1,11 @@
-// Several processes train as one does. TRANSFORMER_LONG_TESTS=1 tries every task with 2, 3 and 4 processes, and ten kills.
-#include <fmt/format.h>
-#include <gtest/gtest.h>
+// Several processes train as one does. TRANSFORMER_LONG_TESTS=1 tries every task with 2, 3 and 4 processes.
+#include "cli/processes.h"
 
-#include <chrono>
-#include <cmath>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
-#include "cli/tasks.h"
-#include "cli/training.h"
-#include "transformer/core/context.h"
-#include "transformer/io/safetensors.h"
-#include "transformer/train/trainer.h"
-
 namespace transformer::test {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-bool long_tests() { return std::getenv("TRANSFORMER_LONG_TESTS") != nullptr; }
-
-// The row of a task without what it says of threads, of the end and of checkpoints.
-std::string task_command(const TaskCase& task) {
-  std::string out;
-  for (std::size_t i = 0; i < task.arguments.size(); ++i) {
-    const std::string& word = task.arguments[i];
-    const bool out_of = word == "--threads" || word == "--max-epoch" || word == "--average" || word.ends_with("-interval-updates");
-    if (out_of) ++i;
-    else out += word + " ";
-  }
-  return out + "--threads 1 --log-interval 1 --validate-interval-updates 25 --save-interval-updates 25 ";
-}
-
-const TaskCase& task_named(const std::string& name) {
-  return *std::find_if(task_cases.begin(), task_cases.end(), [&](const TaskCase& t) { return t.name == name; });
-}
-
-class Processes : public Training {
- protected:
-  void SetUp() override {
-    if (std::system("mpirun --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no mpirun";
-    for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
-      setenv(name, "1", 1);
-    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
-    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);  // containers may not
-  }
-  void make(const TaskCase& task) {
-    task.data([this](const std::string& name, const std::string& content) { write(name, content); });
-    if (!task.first.empty()) {
-      ASSERT_EQ(run(task.first).code, 0) << read("stderr");
-    }
-  }
-  // `arguments` by so many processes; each is a line of a shell, where $RANK is its rank.
-  CommandResult together(int processes, const std::string& arguments, const std::string& before = "") const {
-    const std::string line = fmt::format("cd '{}' && mpirun -n {} sh -c 'RANK=$OMPI_COMM_WORLD_RANK; {} exec {} {}' > stdout 2> stderr",
-                                         folder_.path().string(), processes, before, command_path().string(), arguments);
-    const int status = std::system(line.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout"), read("stderr")};
-  }
-
-  // |a - b| / |a| over the weights of two folders.
-  double difference(const std::string& a, const std::string& b) const {
-    const char* file = std::filesystem::exists(folder_ / a / "adapter_model.safetensors") ? "adapter_model.safetensors"
-                                                                                          : "model.safetensors";
-    const SafetensorsFile first(folder_ / a / file), second(folder_ / b / file);
-    double apart = 0.0, size = 0.0;
-    for (const std::string& name : first.names()) {
-      if (first.tensor(name).dtype() != DType::float32) continue;  // a count
-      const auto x = first.tensor(name).to_vector<float>(), y = second.tensor(name).to_vector<float>();
-      EXPECT_EQ(x.size(), y.size()) << name;
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        const double u = x[i], v = y[i];
-        apart += (u - v) * (u - v), size += u * u;
-      }
-    }
-    return std::sqrt(apart / size);
-  }
-  std::vector<std::pair<std::int64_t, double>> losses(const std::string& folder, const std::string& split) const {
-    std::vector<std::pair<std::int64_t, double>> out;
-    std::istringstream lines(read(folder + "/metrics.jsonl"));
-    for (std::string line; std::getline(lines, line);) {
-      const auto j = nlohmann::json::parse(line);
-      if (j.at("split") == split && j.contains("loss")) out.emplace_back(j.at("step").get<std::int64_t>(), j.at("loss").get<double>());
-    }
-    return out;
-  }
-  std::string last(const std::string& folder) const {
-    return std::filesystem::relative(*latest_checkpoint(folder_ / folder), folder_.path());
-  }
-  void expect_same_bits(const std::string& a, const std::string& b) const {
-    const auto expected = model_files(a), got = model_files(b);
-    EXPECT_GE(expected.size(), 3U);
-    EXPECT_EQ(got.size(), expected.size());
-    for (const auto& [name, bytes] : expected) EXPECT_TRUE(got.contains(name) && got.at(name) == bytes) << name << " differs";
-  }
-  void expect_same_losses(const std::string& a, const std::string& b, double tolerance) const {
-    for (const char* split : {"train", "valid"}) {
-      const auto x = losses(a, split), y = losses(b, split);
-      ASSERT_GT(x.size(), split == std::string("train") ? 40U : 0U);
-      if (split == std::string("train")) {
-        ASSERT_EQ(x.size(), y.size());
-      }
-      const std::map<std::int64_t, double> there(y.begin(), y.end());  // a run that was stopped has validated there too
-      for (const auto& [step, loss] : x) {
-        ASSERT_TRUE(there.contains(step)) << split << " step " << step;
-        EXPECT_NEAR(there.at(step), loss, tolerance * std::abs(loss)) << split << " step " << step;
-      }
-    }
-  }
-};
 
 class ProcessesTask : public Processes, public testing::WithParamInterface<std::pair<std::string, int>> {};
 
@@ -120,15 +15,18 @@ TEST_P(ProcessesTask, LearnAsOneDoes) {
   make(task);
   for (int n = long_tests() ? 2 : usual; n <= (long_tests() ? 4 : usual); ++n) {
     const std::string command = task_command(task) + "--max-update 50 ", cut = fmt::format("--batch-parts {} ", n);
-    ASSERT_EQ(run(command + cut + fmt::format("--save-dir alone{}", n)).code, 0) << read("stderr");
-    const CommandResult r = together(n, command + fmt::format("--save-dir many{}", n));
-    ASSERT_EQ(r.code, 0) << r.err;
-    const std::string alone = fmt::format("alone{}", n), many = fmt::format("many{}", n);
-    const double apart = difference(last(alone), last(many));
-    if (long_tests()) fmt::print("{} by {} processes: weights differ by {:.2e}\n", name, n, apart);
-    EXPECT_LT(apart, 1e-5) << name << " by " << n;
-    expect_same_losses(alone, many, 1e-6);
-    EXPECT_EQ(losses(alone, "valid").size(), losses(many, "valid").size());
+    const std::string alone = fmt::format("alone{}", n);
+    ASSERT_EQ(run(command + cut + "--save-dir " + alone).code, 0) << read("stderr");
+    for (const std::string shard : {"optimizer", "weights"}) {
+      const std::string many = shard + std::to_string(n);
+      const CommandResult r = together(n, command + "--shard " + shard + " --save-dir " + many);
+      ASSERT_EQ(r.code, 0) << r.err;
+      const double apart = difference(last(alone), last(many));
+      if (long_tests()) fmt::print("{} by {} processes, {} in pieces: weights differ by {:.2e}\n", name, n, shard, apart);
+      EXPECT_LT(apart, 1e-5) << name << " by " << n << ", " << shard;
+      expect_same_losses(alone, many, 1e-6);
+      EXPECT_EQ(losses(alone, "valid").size(), losses(many, "valid").size());
+    }
   }
 }
 
@@ -146,10 +44,11 @@ TEST_F(Processes, TwiceTheSameBitsAndAWayOnForOthers) {
   // A part of the run each by 4, 2 and 3 processes: the batches stay cut as the first had them.
   ASSERT_EQ(together(4, command + "--max-update 60 --save-dir four").code, 0) << read("stderr");
   ASSERT_EQ(together(4, command + "--max-update 20 --save-dir changing").code, 0) << read("stderr");
-  ASSERT_EQ(together(2, command + "--max-update 40 --save-dir changing").code, 0) << read("stderr");
+  ASSERT_EQ(together(2, command + "--max-update 40 --shard weights --save-dir changing").code, 0) << read("stderr");
   const CommandResult r = together(3, command + "--max-update 60 --save-dir changing");
   ASSERT_EQ(r.code, 0) << r.err;
-  expect_parts(r.err, {"processes: 2 in the checkpoint, 3 now", "going on from step 40"});
+  expect_parts(
+      r.err, {"processes: 2 in the checkpoint, 3 now", "shard: \"weights\" in the checkpoint, \"optimizer\" now", "going on from step 40"});
   expect_same_losses("four", "changing", 1e-3);
 }
 
@@ -159,9 +58,14 @@ TEST_F(Processes, OneThatExchangesWithItselfHasTheBitsOfOneAlone) {
   ASSERT_EQ(run(command + "--save-dir alone").code, 0) << read("stderr");
   setenv("TRANSFORMER_PROCESSES", "one", 1);
   const CommandResult r = run(command + "--save-dir one");
+  const CommandResult pieces = run(command + "--shard weights --clip-norm 0 --save-dir pieces");
   unsetenv("TRANSFORMER_PROCESSES");
   ASSERT_EQ(r.code, 0) << r.err;
+  ASSERT_EQ(pieces.code, 0) << pieces.err;
   expect_same_bits("alone", "one");
+  // The squares of the norm are summed in another order there: without clipping nothing depends on it.
+  ASSERT_EQ(run(command + "--clip-norm 0 --save-dir unclipped").code, 0) << read("stderr");
+  expect_same_bits("unclipped", "pieces");
 }
 
 TEST_F(Processes, OnlyTheFirstSpeaks) {
@@ -182,6 +86,12 @@ TEST_F(Processes, ADifferentSettingOrTextIsSaidWithItsRank) {
   EXPECT_NE(r.code, 0);
   expect_parts(r.err, {"rank 2 of 3", "settings.lr", "with rank 0"});
   write("other", "quite another text " + read("text"));
+  // Another program: the same one with a few bytes more.
+  std::filesystem::copy_file(command_path(), folder_ / "program");
+  std::ofstream(folder_ / "program", std::ios::binary | std::ios::app) << "another";
+  r = together(2, command, "[ $RANK = 1 ] && exec ./program " + command + ";");
+  EXPECT_NE(r.code, 0);
+  expect_parts(r.err, {"rank 1 of 2", "program"});
   r = together(2, "train lm --text $TEXT " + command.substr(command.find("--d-model")), "TEXT=text; [ $RANK = 1 ] && TEXT=other;");
   EXPECT_NE(r.code, 0);
   expect_parts(r.err, {"rank 1 of 2", "training_fingerprint"});
@@ -196,29 +106,16 @@ TEST_F(Processes, DevicesStartsThem) {
   EXPECT_EQ(run_of.at("settings").at("batch_parts"), 2);
 }
 
-// Processes of this program whose command line has the word.
-std::vector<pid_t> processes_with(const std::string& word) {
-  std::vector<pid_t> out;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream in(entry.path() / "cmdline", std::ios::binary);
-    const std::string line{std::istreambuf_iterator<char>(in), {}};
-    if (line.starts_with(command_path().string()) && line.find(word) != std::string::npos) out.push_back(std::stoi(name));
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
+class ProcessesKilled : public Processes, public testing::WithParamInterface<std::pair<std::string, int>> {};
 
-TEST_F(Processes, KilledAtAnyMomentAllEndAndGoOnWithTheSameBits) {
+TEST_P(ProcessesKilled, AtAnyMomentAllEndAndGoOnWithTheSameBits) {
+  const auto& [shard, lives] = GetParam();
   make(task_named("lm"));
-  const std::string rest = " --max-update 120 --save-interval-updates 3 --d-model 64";
+  const std::string rest = " --max-update 120 --save-interval-updates 3 --d-model 64 --ema-decay 0.9 --shard " + shard;
   std::string command = task_command(task_named("lm"));
   command = command.substr(0, command.find("--save-interval-updates")) + rest;
   ASSERT_EQ(together(2, command + " --save-dir straight").code, 0) << read("stderr");
   std::mt19937 random(7);
-  const int lives = long_tests() ? 10 : 3;
   int killed = 0;
   const std::string name = (folder_ / "killed").string();
   for (int i = 0; i < lives; ++i) {
@@ -227,7 +124,7 @@ TEST_F(Processes, KilledAtAnyMomentAllEndAndGoOnWithTheSameBits) {
     const auto until = Clock::now() + std::chrono::seconds(60);
     std::vector<pid_t> found;
     while ((found = processes_with(name)).size() < 2 && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(100, 2500)(random)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(100, 900)(random)));
     found = processes_with(name);
     const auto at = Clock::now();
     if (!found.empty() && kill(found[std::uniform_int_distribution<std::size_t>(0, found.size() - 1)(random)], SIGKILL) == 0) ++killed;
@@ -238,6 +135,34 @@ TEST_F(Processes, KilledAtAnyMomentAllEndAndGoOnWithTheSameBits) {
   EXPECT_GE(killed, lives - 1);
   ASSERT_EQ(together(2, command + " --save-dir killed").code, 0) << read("stderr");
   expect_same_bits("straight", "killed");
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, ProcessesKilled, testing::Values(std::pair{"optimizer", 10}, std::pair{"weights", 4}),
+                         [](const auto& info) { return info.param.first; });
+
+// As when a machine or its network is gone: nobody closes the connection, but nothing comes any more.
+TEST_F(Processes, OneThatGivesNoSignOfLifeEndsAll) {
+  make(task_named("lm"));
+  const std::string name = (folder_ / "silent").string();
+  CommandResult r;
+  std::thread life([&] { r = together(3, task_command(task_named("lm")) + "--max-update 1000000 --save-dir " + name); });
+  const auto until = Clock::now() + std::chrono::seconds(60);
+  while (!latest_checkpoint(name) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::vector<pid_t> others = processes_with(name);
+  std::erase_if(others, [](pid_t process) {  // not the first: it is to say who is missing
+    std::ifstream in(fmt::format("/proc/{}/environ", process), std::ios::binary);
+    const std::string all{std::istreambuf_iterator<char>(in), {}};
+    return all.find(std::string("OMPI_COMM_WORLD_RANK=1") + '\0') == std::string::npos;
+  });
+  const auto at = Clock::now();
+  EXPECT_EQ(others.size(), 1U);
+  for (const pid_t process : others) kill(process, SIGSTOP);
+  life.join();
+  EXPECT_LT(std::chrono::duration<double>(Clock::now() - at).count(), 30.0);
+  EXPECT_NE(r.code, 0);
+  expect_parts(r.err, {"rank 1 of 3", "no sign of life"});
+  EXPECT_TRUE(processes_with(name).empty());
+  EXPECT_TRUE(latest_checkpoint(name).has_value());
 }
 
 TEST_F(Processes, AFullDiskOfTheFirstEndsAll) {

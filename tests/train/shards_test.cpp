@@ -10,18 +10,12 @@
 #include <vector>
 
 #include "train/distributed.h"
+#include "train/pretended.h"
 #include "train/shares.h"
 #include "transformer/train/optimizer.h"
 
 namespace transformer::test {
 namespace {
-
-// One of several, of which the others are not there.
-class Pretended final : public Communicator {
- public:
-  using Communicator::all_gather;
-  Pretended(int rank, int size) : Communicator(Place{.rank = rank, .size = size, .local_rank = rank, .local_size = size}) {}
-};
 
 std::vector<Tensor> leaves(Context& ctx) {
   std::vector<Tensor> out{Tensor::zeros(ctx, {300, 200}), Tensor::zeros(ctx, {7}), Tensor::zeros(ctx, {41, 1000})};

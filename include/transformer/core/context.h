@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 
 #include "transformer/core/allocator.h"
 #include "transformer/core/backend.h"
@@ -24,6 +25,7 @@ struct ContextOptions {
   std::shared_ptr<Communicator> communicator = nullptr;  // the processes that train together; null: this one is alone
 };
 
+class LayerWeights;
 class PassAllocator;
 
 class Context {
@@ -36,6 +38,12 @@ class Context {
   MemoryStats memory() const;  // of tensors, those of passes too
   Backend& backend() { return *backend_; }
   Communicator& communicator() { return *communicator_; }
+  const std::shared_ptr<Communicator>& shared_communicator() const { return communicator_; }
+  // Where the weights of layers are not always there, see autograd/layer_weights.h; null: they are.
+  LayerWeights* layer_weights() const { return layer_weights_; }
+  void set_layer_weights(LayerWeights* weights, std::shared_ptr<Communicator> communicator) {
+    layer_weights_ = weights, communicator_ = std::move(communicator);
+  }
   Random& random() { return random_; }
   DType precision() const { return precision_; }
   void set_precision(DType precision);
@@ -62,6 +70,7 @@ class Context {
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<Allocator> allocator_;
   std::shared_ptr<Communicator> communicator_;
+  LayerWeights* layer_weights_ = nullptr;
   std::shared_ptr<Allocator> outside_;             // while a pass is under way: the allocator of everything else
   std::shared_ptr<PassAllocator> pass_allocator_;  // made by the second pass
   std::int64_t passes_ = 0;

@@ -60,4 +60,13 @@ class SafetensorsFile {
 void save_safetensors(const std::filesystem::path& path, const std::vector<std::pair<std::string, Tensor>>& tensors,
                       const Metadata& metadata = {});
 
+// The same of tensors that need not all be there at a time: each is made when it is its turn to be written.
+struct TensorToSave {
+  std::string name;
+  Shape shape;
+  DType dtype;
+  std::function<Tensor()> make;
+};
+void write_safetensors(const std::filesystem::path& path, const std::vector<TensorToSave>& tensors, const Metadata& metadata = {});
+
 }  // namespace transformer

@@ -75,6 +75,7 @@ void load(Context& ctx, const std::vector<Binding>& bindings, const SafetensorsF
           const std::vector<std::string_view>& ignored = {});
 
 // The parameters under the checkpoint's names, without the second names of tied ones.
+std::vector<TensorToSave> tensors_to_save(Context& ctx, const std::vector<Binding>& bindings, DType dtype);  // bindings must stay
 std::vector<std::pair<std::string, Tensor>> named_tensors(Context& ctx, const std::vector<Binding>& bindings);
 std::vector<std::pair<std::string, Tensor>> named_tensors(const std::vector<Binding>& bindings);  // as views; all must be plain
 

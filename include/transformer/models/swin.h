@@ -40,6 +40,7 @@ struct Windows {
 Windows cut_windows(Context& ctx, const Grid& grid, std::int64_t window, std::int64_t shift);
 
 struct SwinBlock {
+  static constexpr bool is_layer = true;
   std::int64_t window = 7;
   bool shifted = false;
   float drop_path = 0.0F;

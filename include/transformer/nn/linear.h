@@ -49,7 +49,7 @@ struct NamedLinear {
 template <class Module>
 std::vector<NamedLinear> linears(Module& module) {
   std::vector<NamedLinear> out;
-  detail::each<Linear>("", module, [&](const std::string& name, Linear& linear) { out.push_back({name, &linear}); });
+  detail::each<Linear>("", module, [&](const std::string& name, Linear& linear, const void*) { out.push_back({name, &linear}); });
   return out;
 }
 

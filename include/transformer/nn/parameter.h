@@ -34,6 +34,7 @@ struct Parameter {
   std::vector<std::int64_t> parts = {};  // rows of fused matrices: Q | K | V; empty: one piece
   bool trained = true;                   // false: a buffer, such as running statistics: saved with the model, but no leaf
   Tensor tensor = {};
+  const void* layer = nullptr;  // that it is a part of, see autograd/layer_weights.h; parameters() says which. Null: none
 
   bool present() const { return shape.rank() > 0; }
   operator const Tensor&() const { return tensor; }  // NOLINT: a parameter is used as its tensor
@@ -54,19 +55,22 @@ struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 
-// Calls f(name, part) for every part of a module that is a Leaf, in the order the modules name them.
+// Calls f(name, part, layer) for every part of a module that is a Leaf, in the order the modules name them. `layer` is the outermost
+// module that it is in of those that say `static constexpr bool is_layer = true`, or null.
 template <class Leaf, class Module>
-void each(const std::string& name, Module& module, const auto& f) {
+void each(const std::string& name, Module& module, const auto& f, const void* layer = nullptr) {
+  if constexpr (requires { Module::is_layer; })
+    if (layer == nullptr) layer = &module;
   if constexpr (std::is_same_v<Module, Leaf>) {
-    f(name, module);
+    f(name, module, layer);
   } else if constexpr (std::is_same_v<Module, Parameter>) {
     return;
   } else if constexpr (IsVector<Module>::value) {
-    for (std::size_t i = 0; i < module.size(); ++i) each<Leaf>(name + "." + std::to_string(i), module[i], f);
+    for (std::size_t i = 0; i < module.size(); ++i) each<Leaf>(name + "." + std::to_string(i), module[i], f, layer);
   } else if constexpr (IsOptional<Module>::value) {
-    if (module) each<Leaf>(name, *module, f);
+    if (module) each<Leaf>(name, *module, f, layer);
   } else {
-    module.visit([&](const char* part, auto& child) { each<Leaf>(name.empty() ? part : name + "." + part, child, f); });
+    module.visit([&](const char* part, auto& child) { each<Leaf>(name.empty() ? part : name + "." + part, child, f, layer); });
   }
 }
 }  // namespace detail
@@ -75,7 +79,8 @@ void each(const std::string& name, Module& module, const auto& f) {
 template <class Module>
 std::vector<NamedParameter> parameters(Module& module) {
   std::vector<NamedParameter> out;
-  detail::each<Parameter>("", module, [&](const std::string& name, Parameter& p) {
+  detail::each<Parameter>("", module, [&](const std::string& name, Parameter& p, const void* layer) {
+    p.layer = layer;
     if (p.present()) out.push_back({name, &p});
   });
   return out;

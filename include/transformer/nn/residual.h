@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "transformer/autograd/layer_weights.h"
 #include "transformer/nn/config.h"
 #include "transformer/nn/norm.h"
 
@@ -30,6 +31,11 @@ class Stream {
   void add(Context& ctx, Tensor sub, float dropout) {
     value(ctx);
     sub_ = std::move(sub), dropout_ = dropout;
+  }
+  // From one layer to the next, see between_layers.
+  void through(Context& ctx, const void* before, const void* after) {
+    Tensor& last = sub_.defined() ? sub_ : x_;
+    last = between_layers(ctx, last, before, after);
   }
 
  private:

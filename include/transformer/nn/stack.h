@@ -25,6 +25,7 @@ struct StackTrace {
 };
 
 struct Layer {
+  static constexpr bool is_layer = true;
   BlockOrder order = BlockOrder::sequential;
   bool separate_norms = false;
   float drop_path = 0.0F;  // while training, each sublayer is left out of so many samples

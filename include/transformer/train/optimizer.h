@@ -20,19 +20,22 @@ namespace transformer {
 struct AdamOptions {
   float beta1 = 0.9F, beta2 = 0.98F, eps = 1e-9F;
   float weight_decay = 0.0F;
-  bool decoupled = true;  // AdamW: the decay acts on the weight; otherwise on the gradient
+  bool decoupled = true;       // AdamW: the decay acts on the weight; otherwise on the gradient
+  bool shard_weights = false;  // of several processes: each keeps a piece of the layers' weights and gradients too, see docs/scale.md
 };
 
 class Arena;
+class LayerPieces;
 class Shards;
 struct AdamSlot;
 
 class Adam {
  public:
   struct Parameter {
-    Tensor tensor;          // a float32 leaf, see require_grad; one that is given twice (tied) is updated once
-    std::string name = {};  // for messages and checkpoints
-    bool decay = true;      // does weight_decay apply?
+    Tensor tensor;                // a float32 leaf, see require_grad; one that is given twice (tied) is updated once
+    std::string name = {};        // for messages and checkpoints
+    bool decay = true;            // does weight_decay apply?
+    const void* layer = nullptr;  // that it is a part of, see nn/parameter.h
   };
   Adam(Context& ctx, std::vector<Parameter> parameters, const AdamOptions& options = {});
   Adam(Context& ctx, const std::vector<Tensor>& parameters, const AdamOptions& options = {});
@@ -76,11 +79,13 @@ class Adam {
     Tensor m, v;
   };
   const std::vector<State>& state() const { return state_; }
-  // The same of several processes, which have a part each: put together in the host's memory for the first, empty for the others.
+  // The same of several processes, which have a part each: put together in the host's memory for the first, empty for the others. What
+  // belongs to the pieces of layers is not there.
   std::vector<State> whole_state(Context& ctx) const;
-  std::int64_t state_bytes() const { return 2 * m_.numel() * size_of(DType::float32); }  // that this process keeps
-  void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);     // copies
-  std::int64_t steps() const;                                                            // waits for the device
+  std::int64_t state_bytes() const;                                                   // that this process keeps
+  LayerPieces* pieces() const { return pieces_.get(); }                               // null: all weights are whole
+  void set_state(Context& ctx, std::size_t index, const Tensor& m, const Tensor& v);  // copies
+  std::int64_t steps() const;                                                         // waits for the device
   void set_steps(std::int64_t steps);
 
  private:
@@ -89,10 +94,11 @@ class Adam {
 
   AdamOptions options_;
   std::vector<State> state_;
-  std::vector<std::size_t> order_;  // in the arena: whose weights decay first, then the others
+  std::vector<std::size_t> order_;  // in the arena: whose weights decay first, then the others; not those in pieces
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Shards> shards_;  // null: this process is alone
-  Tensor m_, v_, low_precision_;    // blocks, or the pieces of m and v; the last bfloat16, or undefined
+  std::unique_ptr<LayerPieces> pieces_;
+  Tensor m_, v_, low_precision_;  // blocks, or the pieces of m and v; the last bfloat16, or undefined
   Tensor step_;
 };
 

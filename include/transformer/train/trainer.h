@@ -30,6 +30,13 @@ inline EnumNames<Schedule::Kind> names(Schedule::Kind) {
   return {{Schedule::Kind::inverse_sqrt, "inverse_sqrt"}, {Schedule::Kind::cosine, "cosine"}, {Schedule::Kind::constant, "constant"}};
 }
 
+// What several processes share out, see docs/scale.md.
+enum class Shard : std::uint8_t {
+  optimizer,  // its state
+  weights,    // also weights and gradients of the layers
+};
+inline EnumNames<Shard> names(Shard) { return {{Shard::optimizer, "optimizer"}, {Shard::weights, "weights"}}; }
+
 struct TrainConfig {
   std::string save_dir;
   std::int64_t max_epoch = 0;
@@ -53,6 +60,7 @@ struct TrainConfig {
   float ema_decay = 0.0F;
   std::int64_t max_bad_updates = 10;
   std::optional<std::int64_t> batch_parts = {};
+  Shard shard = Shard::optimizer;
   std::int64_t log_interval = 50;
   bool quiet = false;
 
@@ -81,6 +89,9 @@ struct TrainConfig {
     field("batch_parts", self.batch_parts,
           "parts that a batch is cut into, for several processes; dropout depends on it, not on how many processes there are (none: as "
           "many as the processes need)");
+    field("shard", self.shard,
+          "several processes: what each keeps a part of, the optimizer's state, or the layers' weights and gradients too, for models that "
+          "are too large for one");
     field("log_interval", self.log_interval, "updates between two lines of metrics");
     field("quiet", self.quiet, "no progress display");
   }

@@ -19,9 +19,17 @@ namespace {
 
 constexpr std::size_t direct = std::size_t{256} << 10, huge = std::size_t{2} << 20;
 
+[[noreturn]] void out_of_memory(std::size_t bytes) {
+  fail("cpu",
+       "out of memory: {:.1f} MiB asked for. Try smaller batches, to train with a larger update_freq, bfloat16 (--precision) or LoRA; "
+       "several "
+       "processes with --shard weights keep a part of the model each",
+       static_cast<double>(bytes) / (1 << 20));
+}
+
 std::byte* map(std::size_t bytes, int flags) {
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
-  if (data == MAP_FAILED) fail("cpu", "out of memory: {} bytes asked for", bytes);
+  if (data == MAP_FAILED) out_of_memory(bytes);
   return static_cast<std::byte*>(data);
 }
 
@@ -33,7 +41,7 @@ std::byte* map(std::size_t bytes, int flags) {
 std::byte* CpuKernels::allocate(std::size_t bytes) {
   if (bytes < direct) {
     void* data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
-    if (data == nullptr) fail("cpu", "out of memory: {} bytes asked for", bytes);
+    if (data == nullptr) out_of_memory(bytes);
     return static_cast<std::byte*>(data);
   }
   if (bytes < huge) return map(bytes, MAP_POPULATE);
