@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 #include <optional>
+#include <utility>
 
 #include "transformer/autograd/layer_weights.h"
 #include "transformer/ops/dropout.h"
