@@ -19,7 +19,8 @@ TEST_F(ShardWeights, TwoTrainWhatIsTooLargeForOne) {
   const CommandResult two = together(2, command + "--shard weights --save-dir two", limit);
   ASSERT_EQ(two.code, 0) << two.err;
   EXPECT_TRUE(std::filesystem::exists(folder_ / last("two") / "optimizer.safetensors"));
-  const CommandResult further = together(2, command + "--max-update 3 --shard weights --save-dir two", limit);
+  // Without the limit, which counts the files of the checkpoint, as they are mapped, too.
+  const CommandResult further = together(2, command + "--max-update 3 --shard weights --save-dir two");
   ASSERT_EQ(further.code, 0) << further.err;
   expect_parts(further.err, {"going on from step 2"});
 }
