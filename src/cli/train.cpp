@@ -32,11 +32,13 @@ void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
 
 }  // namespace
 
-TrainResult train(Context& ctx, Task& task, const TrainConfig& config, const LoraConfig& lora) {
+TrainResult train(Context& ctx, Task& task, const TrainConfig& config, const LoraConfig& lora, const std::function<void()>& then) {
   Trainer trainer(ctx, task, config, stop_on_signals());
   const TrainResult result = trainer.run();
   say_how_it_ended(config, result);
-  if (!lora.merge || result.end == TrainResult::End::interrupted) return result;
+  if (result.end == TrainResult::End::interrupted) return result;
+  if (then) then();
+  if (!lora.merge) return result;
   if (!first_process()) return result;
   const std::filesystem::path merged = std::filesystem::path(config.save_dir) / "merged";
   write_merged(ctx, model_folder(config.save_dir), merged);

@@ -1,6 +1,7 @@
 #pragma once
 // What the tasks of `transformer train` share. Each task is one file, train_TASK.cpp.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,9 @@ struct SeedConfig {
   }
 };
 
-// Trains until the end, or until the user stops it, and says how it ended. lora: of a task that trains a ready model further.
-TrainResult train(Context& ctx, Task& task, const TrainConfig& config, const LoraConfig& lora = {});
+// Trains until the end, or until the user stops it, and says how it ended. lora: of a task that trains a ready model further. then: what
+// is to be done with the model at the end, by all processes, which may still have it in pieces.
+TrainResult train(Context& ctx, Task& task, const TrainConfig& config, const LoraConfig& lora = {}, const std::function<void()>& then = {});
 // Error (of usage) when settings of an adapter are given, but no model that it could be put on.
 void check_lora(const std::string& from, const LoraConfig& lora);
 

@@ -118,10 +118,10 @@ struct TrainForecast {
     TrainConfig training = this->training;
     if (!task.quantiles().empty() && !flag_given(verb, "--best-metric") && training.best_metric == usual_metric)
       training.best_metric = "pinball";
-    const TrainResult result = train(ctx, task, training, start.lora);
-    if (result.end == TrainResult::End::interrupted) return;
-    test(ctx, task, training.save_dir);
-    if (training.average > 0) test(ctx, task, fs::path(training.save_dir) / "average");
+    train(ctx, task, training, start.lora, [&] {
+      test(ctx, task, training.save_dir);
+      if (training.average > 0) test(ctx, task, fs::path(training.save_dir) / "average");
+    });
   }
 };
 

@@ -51,10 +51,11 @@ struct TrainImage {
     fmt::print(stderr, "model: {}, {}{}\n", task->size(), model_type_of(task->model().config()),
                start.from.empty() ? "" : ", from " + start.from);
     batches.say(settings.images.batch_size, *task);
-    const TrainResult result = train(ctx, *task, training, start.lora);
-    if (result.end == TrainResult::End::interrupted || task->test_images() == 0) return;
-    test(ctx, *task, training.save_dir);
-    if (training.average > 0) test(ctx, *task, training.save_dir + "/average");
+    train(ctx, *task, training, start.lora, [&] {
+      if (task->test_images() == 0) return;
+      test(ctx, *task, training.save_dir);
+      if (training.average > 0) test(ctx, *task, training.save_dir + "/average");
+    });
   }
 
   static void test(Context& ctx, ImageTask& task, const std::string& folder) {

@@ -30,14 +30,15 @@ TEST_F(ShardWeights, TwoTrainWhatIsTooLargeForOne) {
 TEST_F(ShardWeights, AllThatATrainingCanHave) {
   make(task_named("translate"));
   const std::string command = task_command(task_named("translate")) +
-      "--max-update 50 --num-layers 2 --update-freq 2 --batch-parts 2 --ema-decay 0.9 --average 2 --keep-last 2 --eval-bleu --eval-beam 1 "
+      "--max-update 50 --lr 0.001 --validate-interval-updates 50 --num-layers 2 --update-freq 2 --batch-parts 2 --ema-decay 0.9 --average "
+      "2 --keep-last 2 --eval-bleu --eval-beam 1 "
       "--shard weights ";
   ASSERT_EQ(run(command + "--save-dir alone").code, 0) << read("stderr");
   const CommandResult r = together(3, command + "--save-dir three");
   ASSERT_EQ(r.code, 0) << r.err;
-  expect_same_losses("alone", "three", 1e-5);
+  expect_same_losses("alone", "three", 1e-6);
   EXPECT_TRUE(std::filesystem::exists(folder_ / "three/average/model.safetensors"));
-  const std::string low = command + "--max-update 12 --precision bfloat16 ";
+  const std::string low = command + "--max-update 6 --precision bfloat16 ";
   ASSERT_EQ(together(2, low + "--save-dir low").code, 0) << read("stderr");
   ASSERT_EQ(together(2, low + "--save-dir again").code, 0) << read("stderr");
   expect_same_bits("low", "again");
