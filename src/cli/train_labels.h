@@ -71,9 +71,10 @@ struct LabelTraining {
     say_model(task);
     batches.say(data.max_tokens, task);
     use_best_metric(training, task);
-    if (train(ctx, task, training, start.lora).end == TrainResult::End::interrupted) return;
-    task.load(ctx, training.save_dir);
-    if (const auto result = task.test(ctx)) say_how_good(training.save_dir, data.valid, data.test, *result, Verb::samples);
+    train(ctx, task, training, start.lora, [&] {
+      task.load(ctx, training.save_dir);
+      if (const auto result = task.test(ctx)) say_how_good(training.save_dir, data.valid, data.test, *result, Verb::samples);
+    });
   }
 };
 
