@@ -24,8 +24,12 @@ for i in $(seq 1 $((COUNT - 1))); do
   ip -n $NAME$i link set wire up
 done
 )");
-    // As mpirun would use ssh: the machine, then the command.
-    write("agent", fmt::format("#!/bin/sh\nmachine=$1; shift\nexec ip netns exec {}$((${{machine##*.}} - 1)) sh -c \"$*\"\n", name_));
+    // As mpirun would use ssh: the machine, then the command. Machines have files of their own, where mpirun's are.
+    write("agent",
+          fmt::format("#!/bin/sh\nmachine=$((${{1##*.}} - 1)); shift\nexport TMPDIR='{}'/$machine\n"
+                      "exec ip netns exec {}$machine sh -c \"$*\"\n",
+                      folder_.path().string(), name_));
+    for (int i = 0; i < machines; ++i) std::filesystem::create_directory(folder_ / std::to_string(i));
     std::filesystem::permissions(folder_ / "agent", std::filesystem::perms::owner_all);
     if (shell(fmt::format("NAME={} COUNT={} sh up 2> up.log", name_, machines)) != 0)
       GTEST_SKIP() << "network namespaces cannot be made here: " << read("up.log");
@@ -38,10 +42,10 @@ done
   CommandResult on_machines(const std::string& arguments) const {
     std::string hosts = "10.77.0.1";
     for (int i = 1; i < machines; ++i) hosts += fmt::format(",10.77.0.{}", i + 1);
-    const int status = shell(
-        fmt::format("ip netns exec {}0 mpirun --host {} --mca plm_rsh_agent '{}/agent' --mca btl tcp,self --mca btl_tcp_if_include "
-                    "10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 '{}' {} > stdout 2> stderr",
-                    name_, hosts, folder_.path().string(), command_path().string(), arguments));
+    const int status = shell(fmt::format(
+        "TMPDIR=\"$PWD/0\" ip netns exec {}0 mpirun --host {} --mca plm_rsh_agent '{}/agent' --mca btl tcp,self --mca btl_tcp_if_include "
+        "10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 '{}' {} > stdout 2> stderr",
+        name_, hosts, folder_.path().string(), command_path().string(), arguments));
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout"), read("stderr")};
   }
 
