@@ -22,8 +22,7 @@ constexpr std::size_t direct = std::size_t{256} << 10, huge = std::size_t{2} << 
 [[noreturn]] void out_of_memory(std::size_t bytes) {
   fail("cpu",
        "out of memory: {:.1f} MiB asked for. Try smaller batches, to train with a larger update_freq, bfloat16 (--precision) or LoRA; "
-       "several "
-       "processes with --shard weights keep a part of the model each",
+       "several processes with --shard weights keep a part of the model each",
        static_cast<double>(bytes) / (1 << 20));
 }
 

@@ -25,7 +25,7 @@ HWY_INLINE VF Only(std::false_type, VF v, std::int64_t m, float other) {
   return hn::IfThenElse(hn::FirstN(DF(), static_cast<std::size_t>(m)), v, hn::Set(DF(), other));
 }
 
-// By lane, the greatest of every so manieth value.
+// The greatest value of each lane, over all vectors of the row.
 template <class T>
 HWY_INLINE VF LaneMax(const T* HWY_RESTRICT x, std::int64_t n) {
   VF top = hn::Set(DF(), kLowest);
