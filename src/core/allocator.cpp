@@ -16,8 +16,10 @@ std::size_t rounded(std::size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// A kept block serves a request if at most 1/8 of it is wasted.
+// A kept block serves a request if it is little larger. Where the choice is between it and giving others back to the system to take a new
+// one, half of it may be wasted: batches differ in size, and the blocks of the largest serve them all.
 constexpr bool fits(std::size_t block, std::size_t wanted) { return block - wanted <= wanted / 8; }
+constexpr bool is_better_than_new(std::size_t block, std::size_t wanted) { return block - wanted <= wanted; }
 
 }  // namespace
 
@@ -26,17 +28,18 @@ Allocator::~Allocator() { trim(0); }
 std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
   const std::size_t size = rounded(bytes);
-  Block block{nullptr, size};
+  Block block{nullptr, size, size};
   {
     const std::lock_guard lock(mutex_);
-    if (auto it = kept_.lower_bound(size); reuses_ && it != kept_.end() && fits(it->first, size)) {
+    // Sizes that no longer occur must not pile up beyond the most that was ever needed at once.
+    const std::size_t needed = std::max(stats_.peak_in_use, stats_.in_use + size);
+    const std::size_t allowed = needed + needed / 8 + (std::size_t{32} << 20);
+    if (auto it = kept_.lower_bound(size); reuses_ && it != kept_.end() &&
+        (fits(it->first, size) || (stats_.reserved + size > allowed && is_better_than_new(it->first, size)))) {
       it = std::prev(kept_.upper_bound(it->first));  // of equal ones the last freed: it is likeliest to be in cache
-      block = {it->second.data, it->first};
+      block.data = it->second.data, block.size = it->first;
       kept_.erase(it);
     } else {
-      // Sizes that no longer occur must not pile up beyond the most that was ever needed at once.
-      const std::size_t needed = std::max(stats_.peak_in_use, stats_.in_use + size);
-      const std::size_t allowed = needed + needed / 8 + (std::size_t{32} << 20);
       if (reuses_) trim(allowed - std::min(allowed, size));
       try {
         block.data = backend_->allocate(size);
@@ -48,7 +51,7 @@ std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
       stats_.reserved += size;
       stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
     }
-    stats_.in_use += block.size;
+    stats_.in_use += size;
     stats_.peak_in_use = std::max(stats_.peak_in_use, stats_.in_use);
   }
   return {block.data, [self = shared_from_this(), block](std::byte*) { self->take_back(block); }};
@@ -56,7 +59,7 @@ std::shared_ptr<std::byte> Allocator::allocate(std::size_t bytes) {
 
 void Allocator::take_back(Block block) noexcept {
   const std::lock_guard lock(mutex_);
-  stats_.in_use -= block.size;
+  stats_.in_use -= block.wanted;
   try {
     kept_.emplace(block.size, Kept{block.data, ++clock_});
   } catch (...) {

@@ -42,7 +42,7 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
  private:
   struct Block {
     std::byte* data;
-    std::size_t size;
+    std::size_t size, wanted;  // it may be larger than was asked for
   };
   void take_back(Block block) noexcept;
   void trim(std::size_t limit) noexcept;  // gives kept blocks back until at most `limit` is reserved; mutex_ held
