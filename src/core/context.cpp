@@ -38,6 +38,8 @@ Context::Context(const ContextOptions& options)
   set_precision(options.precision);
 }
 
+void Context::set_threads(int threads) { threads_ = checked_threads(threads); }
+
 void Context::set_precision(DType precision) {
   if (precision != DType::float32 && precision != DType::bfloat16)
     fail("Context", "precision must be float32 or bfloat16, got {}", precision);

@@ -1,6 +1,9 @@
 #pragma once
-// One model at work for many clients: a thread with a Context, and one loop for all that is generated or searched for. What is asked for
+// One model at work for many clients: a thread with a Context and a loop for all that is generated or searched for. What is asked for
 // joins the loop at its next step and leaves it when it is done; other work, such as labels of a text, is done between steps.
+//
+// The steps of a small model are so short that threads which share one mostly wait for each other. So it has a loop for each thread, and
+// what is asked for is spread over them. A loop that is alone at work has all threads.
 
 #include <chrono>
 #include <condition_variable>
@@ -26,6 +29,7 @@ class Engine {
   struct Loaded {
     const SequenceModel* model = nullptr;  // what the loop generates with; null where there is only other work
     std::int64_t token_bytes = 0;          // of a token's keys and values; 0: not known
+    bool small = false;                    // a loop for each thread
   };
   using Load = std::function<Loaded(Context&)>;  // called on the engine's thread first
   Engine(const ContextOptions& context, const EngineLimits& limits, Load load);
@@ -56,29 +60,50 @@ class Engine {
   State state() const;
 
  private:
-  void work(const Load& load);
-  bool admit(GenerationLoop* loop);
-  void fail_admitted(const std::string& why);
-
-  EngineLimits limits_;
-  ContextOptions options_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_, idle_;
-  std::deque<std::pair<std::uint64_t, std::unique_ptr<Job>>> waiting_;
+  using Task = std::packaged_task<void(Context&)>;
   struct Admitted {
     std::uint64_t number, in_loop;
     std::unique_ptr<Job> job;
     bool done = false;
   };
-  std::deque<Admitted> admitted_;  // the engine's thread alone
-  std::vector<std::uint64_t> cancelled_;
-  std::deque<std::packaged_task<void(Context&)>> tasks_;
+  // A thread with its loop. Its first three are the thread's alone, the others are under the engine's mutex.
+  struct Lane {
+    std::optional<Context> ctx;
+    std::optional<GenerationLoop> loop;
+    std::deque<Admitted> admitted;
+    std::vector<std::uint64_t> cancelled;
+    std::condition_variable changed;
+    bool busy = false;
+    std::int64_t taken = 0;  // rows that what it has taken may need
+    State state;
+    std::thread thread;
+  };
+
+  void start(const Load& load);
+  void open(Lane& lane);
+  void add_lane();
+  void work(Lane& lane, bool first);
+  bool may_take(const Lane& lane) const;
+  void take(Lane& lane);
+  void count(Lane& lane);
+  void wake_one();
+  void wake_all();
+  void end(Lane& lane);
+  static void fail_admitted(Lane& lane, const std::string& why);
+
+  EngineLimits limits_;
+  ContextOptions options_;
+  const SequenceModel* model_ = nullptr;
+  mutable std::mutex mutex_;
+  std::condition_variable idle_;
+  std::deque<std::pair<std::uint64_t, std::unique_ptr<Job>>> waiting_;
+  std::deque<Task> tasks_;  // of the first lane
   std::uint64_t next_ = 1;
-  bool finishing_ = false, ending_ = false, busy_ = false;
-  State state_;
+  bool finishing_ = false, ending_ = false;
   std::promise<void> loading_;
   std::shared_future<void> loaded_;
-  std::thread thread_;
+  int threads_ = 1;  // of all lanes together
+  std::vector<std::unique_ptr<Lane>> lanes_;
 };
 
 }  // namespace transformer::serve

@@ -11,6 +11,8 @@
 namespace transformer::serve {
 namespace {
 
+constexpr std::size_t small_bytes = 16 << 20;  // of weights: what each core has in its cache, or nearly
+
 // When the file was last written, in seconds since 1970.
 std::int64_t written(const std::filesystem::path& file) {
   struct stat found {};
@@ -25,7 +27,11 @@ HostedModel::HostedModel(std::string name, std::filesystem::path folder, const C
 }
 
 Engine::Loaded HostedModel::load(Context& ctx) {
-  model_ = load_model(ctx, folder_, {.dtype = ctx.precision(), .mapped = true});
+  std::unique_ptr<Model> model = load_model(ctx, folder_, {.dtype = ctx.precision(), .mapped = true});
+  std::size_t bytes = 0;
+  for (const auto& [name, p] : parameters(*model)) bytes += static_cast<std::size_t>(p->tensor.numel()) * size_of(p->tensor.dtype());
+  const bool small = bytes <= small_bytes;
+  model_ = std::move(model);
   purpose_ = model_->purpose();
   switch (purpose_) {
     case Purpose::next_words:
@@ -44,10 +50,11 @@ Engine::Loaded HostedModel::load(Context& ctx) {
     case Purpose::series_labels: break;  // they can be looked into
   }
   if (tokenizers_.source != nullptr) embedder_ = Embedder::open(model_, folder_);
-  if (translates()) return {&translation()->view};
+  if (translates()) return {.model = &translation()->view, .small = small};
   if (!generator_) return {};
   const StackConfig stack = dynamic_cast<const TextModel&>(*model_).text().stack.resolved();
-  return {&generator_->model(), 2 * stack.layers * stack.kv_heads * stack.head_dim * static_cast<std::int64_t>(size_of(ctx.precision()))};
+  const auto token_bytes = 2 * stack.layers * stack.kv_heads * stack.head_dim * static_cast<std::int64_t>(size_of(ctx.precision()));
+  return {.model = &generator_->model(), .token_bytes = token_bytes, .small = small};
 }
 
 const Explainer& HostedModel::explainer() {

@@ -149,6 +149,11 @@ void HttpServer::start() {
     epoll_event event{.events = EPOLLIN, .data = {.fd = socket}};
     epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &event);
   }
+  // httplib makes its tables when the first request comes. One that it refuses, from nobody, comes before there are threads to share them.
+  httplib::detail::BufferStream nobody;
+  bool closed = false;
+  static_cast<httplib::Stream&>(nobody).write("NONE / HTTP/1.1\r\n\r\n");
+  process_request(nobody, true, closed, nullptr);
   watcher_ = std::thread([this] { watch(); });
 }
 

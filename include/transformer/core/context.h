@@ -34,6 +34,7 @@ class Context {
 
   Device device() const { return device_; }
   int threads() const { return threads_; }
+  void set_threads(int threads);  // from here on; 0: all that the machine offers
   Allocator& allocator() { return *allocator_; }
   MemoryStats memory() const;  // of tensors, those of passes too
   Backend& backend() { return *backend_; }

@@ -117,7 +117,10 @@ HWY_INLINE void BlockDots(std::int64_t m, std::int64_t n, const float* a, std::i
   if (m == 1)
     for (; j + 8 <= n; j += 8) Dot<1, 8>(a, a_row, w + j * w_row, w_row, k, out + j);
   for (; j + kCols <= n; j += kCols) Dots<kCols>(m, a, a_row, w + j * w_row, w_row, k, out + j);
-  for (; j < n; ++j) Dots<1>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+  static_assert(kCols == 4);
+  if (n - j == 3) Dots<3>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+  if (n - j == 2) Dots<2>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+  if (n - j == 1) Dots<1>(m, a, a_row, w + j * w_row, w_row, k, out + j);
 }
 
 // to = from [rows, k] in float32, behind it zeros.
