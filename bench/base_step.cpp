@@ -52,7 +52,7 @@ float BaseStep::run() {
   ctx_.random().begin_step(++step_);
   const Tensor loss = model_.loss(ctx_, batch_);
   const float value = loss.item();
-  backward(ctx_, loss, {}, optimizer_->exchanging(ctx_));
+  backward(ctx_, loss, {}, optimizer_->exchanging());
   optimizer_->step(ctx_, 1e-4F, 1.0F);
   optimizer_->zero_gradients();
   return value;

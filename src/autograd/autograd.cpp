@@ -46,9 +46,14 @@ Tensor attach(Context& ctx, Tensor y, std::vector<std::shared_ptr<Node>> inputs,
   return y;
 }
 
-// How often each leaf behind y is an input.
-std::unordered_map<Node*, int> uses_of_leaves(Node& y) {
-  std::unordered_map<Node*, int> uses;
+// What is still to be added to a leaf's gradient: by so many ops, and by lookups, which add rows.
+struct Uses {
+  int whole = 0, lookups = 0;
+  std::vector<Tensor> ids = {};  // of the lookups
+};
+
+std::unordered_map<Node*, Uses> uses_of_leaves(Node& y) {
+  std::unordered_map<Node*, Uses> uses;
   std::unordered_set<Node*> seen{&y};
   std::vector<Node*> open{&y};
   while (!open.empty()) {
@@ -56,8 +61,13 @@ std::unordered_map<Node*, int> uses_of_leaves(Node& y) {
     open.pop_back();
     for (const auto& input : node->inputs) {
       if (!input) continue;
-      if (!input->backward) ++uses[input.get()];
-      else if (seen.insert(input.get()).second) open.push_back(input.get());
+      if (input->backward) {
+        if (seen.insert(input.get()).second) open.push_back(input.get());
+      } else if (node->rows.defined()) {
+        ++uses[input.get()].lookups, uses[input.get()].ids.push_back(node->rows);
+      } else {
+        ++uses[input.get()].whole;
+      }
     }
   }
   return uses;
@@ -159,7 +169,7 @@ bool distinct(const Slots& slots) {
   return true;
 }
 
-void backward(Context& ctx, const Tensor& y, const Tensor& dy, const std::function<void(Node& leaf)>& finished) {
+void backward(Context& ctx, const Tensor& y, const Tensor& dy, GradientWatch* watch) {
   if (!has_gradient(y)) fail("backward", "the tensor {} was not made from anything that has a gradient", y.shape());
   if (y.node()->order != 0 && !y.node()->backward)
     fail("backward", "the tape behind this tensor was already run and freed; run forward again");
@@ -172,7 +182,7 @@ void backward(Context& ctx, const Tensor& y, const Tensor& dy, const std::functi
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, decltype(later)> queue(later);
   queue.push(y.node());
   Node* last = nullptr;
-  std::unordered_map<Node*, int> uses = finished ? uses_of_leaves(*y.node()) : std::unordered_map<Node*, int>();
+  auto uses = watch != nullptr ? uses_of_leaves(*y.node()) : std::unordered_map<Node*, Uses>();
   while (!queue.empty()) {
     const std::shared_ptr<Node> node = queue.top();
     queue.pop();
@@ -188,10 +198,17 @@ void backward(Context& ctx, const Tensor& y, const Tensor& dy, const std::functi
       grad = dense;
     }
     const Backward run = std::exchange(node->backward, nullptr);
+    const bool lookup = node->rows.defined();
+    if (lookup && uses.contains(node->inputs.front().get())) watch->before_rows(ctx, *node->inputs.front());
     if (grad.defined()) run(ctx, grad, slots);
     for (auto& input : node->inputs) {
       if (input && input->backward) queue.push(input);
-      if (const auto leaf = uses.find(input.get()); leaf != uses.end() && --leaf->second == 0) finished(*input);
+      const auto leaf = uses.find(input.get());
+      if (leaf == uses.end()) continue;
+      Uses& left = leaf->second;
+      --(lookup ? left.lookups : left.whole);
+      if (left.whole == 0 && left.lookups == 0) watch->finished(ctx, *input);
+      else if (left.whole == 0 && !lookup) watch->only_rows_left(ctx, *input, left.ids);
     }
     node->inputs.clear();
   }

@@ -16,8 +16,8 @@ Tensor embedding(Context& ctx, const Tensor& ids, const Tensor& table, float sca
   dims.push_back(table.dim(1));
   Tensor y = Tensor::empty(ctx, Shape(dims), dtype.value_or(ctx.precision()));
   kernels(ctx).embedding(ctx, ids, table, scale, y);
-  return record(ctx, y, {table},
-                [ids, scale, shape = table.shape(), dtype = table.dtype(), padding](Context& ctx, const Tensor& dy, Slots& in) {
+  y = record(ctx, y, {table},
+             [ids, scale, shape = table.shape(), dtype = table.dtype(), padding](Context& ctx, const Tensor& dy, Slots& in) {
     if (dtype == DType::float32) {
       auto [dtable, accumulate] = in[0].target(ctx);
       kernels(ctx).embedding_backward(ctx, ids, dy, scale, padding, dtable, accumulate);
@@ -27,6 +27,8 @@ Tensor embedding(Context& ctx, const Tensor& ids, const Tensor& table, float sca
       in[0].add(ctx, dtable);
     }
   });
+  if (table.dtype() == DType::float32 && y.node()) y.node()->rows = ids;
+  return y;
 }
 
 }  // namespace transformer

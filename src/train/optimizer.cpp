@@ -180,12 +180,7 @@ void Adam::add_slots(std::vector<AdamSlot>& slots, std::int64_t begin, std::int6
   for (const Shards::Piece& piece : shards_->pieces(begin, end)) add(shards_->gradients(), piece.begin, piece.local, piece.size);
 }
 
-std::function<void(Node&)> Adam::exchanging(Context& ctx) {
-  if (!shards_) return {};
-  return [this, &ctx](Node& node) {
-    if (const std::size_t* leaf = arena_->find(node)) shards_->finished(ctx, *leaf);
-  };
-}
+GradientWatch* Adam::exchanging() const { return shards_.get(); }
 
 Adam::Gradients Adam::take_gradients(Context& ctx) {
   if (pieces_) pieces_->end_pass(ctx);

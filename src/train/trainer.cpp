@@ -63,6 +63,8 @@ void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, std:
   const Weights statistics_before = copy_of(ctx, now);
   StatisticsMean mean(ctx, whole ? Weights() : now, statistics_before);
   adam.begin(ctx, done->lr);
+  // With layers in pieces an exchange waits for all: those with fewer micro-batches would wait in the middle of their last one.
+  const bool overlapping = adam.pieces() == nullptr || micro_batches % static_cast<std::uint32_t>(processes.size()) == 0;
   const auto compute = [&](const Prepared& micro, bool last) {
     ctx.random().begin_step(static_cast<std::uint32_t>(step), micro.number);
     mean.begin(ctx);
@@ -71,7 +73,7 @@ void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, std:
     adam.add_loss(ctx, loss, share);
     mean.add(ctx, share);
     backward(ctx, loss, whole ? Tensor() : Tensor::full(ctx, loss.shape(), static_cast<float>(share)),
-             last ? adam.exchanging(ctx) : nullptr);
+             last && overlapping ? adam.exchanging() : nullptr);
   };
   if (parts == 1 || mine.size() < 2) {
     for (const Prepared& micro : mine) compute(micro, &micro == &mine.back());

@@ -1,10 +1,12 @@
 #include "transformer/autograd/autograd.h"
 
+#include <map>
 #include <thread>
 
 #include "support/change.h"
 #include "support/op_check.h"
 #include "transformer/ops/elementwise.h"
+#include "transformer/ops/embedding.h"
 #include "transformer/ops/linear.h"
 #include "transformer/ops/shape.h"
 
@@ -129,6 +131,30 @@ TEST(Autograd, ThreadsWithContextsOfTheirOwnDoNotDisturbEachOther) {
   for (std::size_t i = 1; i < got.size(); ++i)
     for (std::size_t k = 0; k < got[i].size(); ++k)
       ASSERT_NEAR(got[i][k] / static_cast<double>(i + 1), got[0][k], 1e-4 * std::abs(got[0][k]));
+}
+
+// What a watch is told of a table that is looked up twice and is the output matrix too, and of one that is looked up only.
+TEST(Autograd, SaysWhenOnlyRowsAreLeft) {
+  struct Watch final : GradientWatch {
+    std::map<const Node*, std::string> names;
+    std::vector<std::string> told;
+    void only_rows_left(Context&, Node& leaf, const std::vector<Tensor>& ids) override {
+      told.push_back(fmt::format("{}: {} lookups left", names.at(&leaf), ids.size()));
+    }
+    void before_rows(Context&, Node& leaf) override { told.push_back(names.at(&leaf) + ": rows"); }
+    void finished(Context&, Node& leaf) override { told.push_back(names.at(&leaf) + ": finished"); }
+  } watch;
+  Context ctx;
+  Tensor table = Tensor::full(ctx, {5, 2}, 0.5F), places = Tensor::full(ctx, {5, 2}, 0.1F), w = Tensor::full(ctx, {2, 2}, 0.3F);
+  for (Tensor* t : {&table, &places, &w}) require_grad(*t);
+  watch.names = {{table.node().get(), "table"}, {places.node().get(), "places"}, {w.node().get(), "w"}};
+  const Tensor ids = Tensor::from<std::int64_t>(ctx, {2}, {1, 3});
+  const Tensor first = embedding(ctx, ids, table), second = embedding(ctx, ids, places), third = embedding(ctx, ids, table);
+  const Tensor y = linear(ctx, linear(ctx, add(ctx, add(ctx, first, second), third), w), table);
+  backward(ctx, y, Tensor::full(ctx, {2, 5}, 1.0F), &watch);
+  EXPECT_EQ(watch.told,
+            (std::vector<std::string>{"table: 2 lookups left", "w: finished", "table: rows", "places: rows", "places: finished",
+                                      "table: rows", "table: finished"}));
 }
 
 TEST(Autograd, SaysWhyItCannotRun) {

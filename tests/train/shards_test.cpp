@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <numeric>
@@ -12,6 +13,12 @@
 #include "train/distributed.h"
 #include "train/pretended.h"
 #include "train/shares.h"
+#include "train/threads_together.h"
+#include "transformer/ops/cross_entropy.h"
+#include "transformer/ops/elementwise.h"
+#include "transformer/ops/embedding.h"
+#include "transformer/ops/linear.h"
+#include "transformer/ops/random.h"
 #include "transformer/train/optimizer.h"
 
 namespace transformer::test {
@@ -48,6 +55,81 @@ TEST(Shards, EveryElementBelongsToOneProcess) {
     EXPECT_EQ(std::count(places.begin(), places.end(), 1), std::ssize(places));
   }
   EXPECT_EQ(std::count(owners.begin(), owners.end(), 1), std::ssize(owners));
+}
+
+// A small model whose table of tokens is looked up twice and is the output matrix too.
+struct Tied {
+  Context ctx;
+  ThreadsTogether& processes;
+  Tensor table, weight;
+  Adam adam;
+  std::vector<std::int64_t> early = {}, late = {};  // what was exchanged before the last update's backward ended, and after it
+
+  Tied(const std::shared_ptr<ThreadsTogether>& with, std::int64_t rows, std::int64_t cols)
+      : ctx({.threads = 1, .seed = 5, .communicator = with}), processes(*with), table(random_normal(ctx, {rows, cols}, 0.0F, 0.3F)),
+        weight(random_normal(ctx, {cols, cols}, 0.0F, 0.3F)), adam(ctx, std::vector<Tensor>{require_grad(weight), require_grad(table)}) {}
+
+  // Tokens of its own for each rank and update; the last rank has none in the last one, so that its backward is left out.
+  void train(std::int64_t tokens, bool overlapping) {
+    constexpr int updates = 4;
+    for (int update = 0; update < updates; ++update) {
+      processes.sums.clear();
+      adam.begin(ctx, 1e-2F);
+      if (update + 1 < updates || processes.rank() + 1 < processes.size()) {
+        const Tensor from = ids<std::int64_t>(tokens, update), to = ids<std::int32_t>(tokens, update + 7),
+                     next = ids<std::int64_t>(tokens, update + 14);
+        Tensor h = linear(ctx, add(ctx, embedding(ctx, from, table), embedding(ctx, to, table)), weight);
+        backward(ctx, linear_cross_entropy(ctx, h, table, {}, next), {}, overlapping ? adam.exchanging() : nullptr);
+      }
+      early = std::exchange(processes.sums, {});
+      adam.update(ctx, 1.0F);
+      late = processes.sums;
+      adam.zero_gradients();
+    }
+  }
+  template <class T>
+  Tensor ids(std::int64_t tokens, int salt) {
+    std::vector<T> out;
+    for (std::int64_t i = 0; i < tokens; ++i)
+      out.push_back(static_cast<T>((i * i * 37 + salt * 101 + processes.rank() * 53) % table.dim(0)));
+    return Tensor::from<T>(ctx, {tokens}, out);
+  }
+};
+
+// The table's gradient is exchanged before lookups add to it, and its rows once more after it: the bits are those of one exchange at the
+// end. Rows of 24 elements lie across pieces.
+TEST(Shards, ATiedTableIsExchangedEarlyWithTheSameBits) {
+  for (const int n : {2, 3}) {
+    std::array<std::vector<std::vector<float>>, 2> tables;
+    std::array<std::vector<std::int64_t>, 2> early, late;
+    for (const bool overlapping : {false, true}) {
+      tables[overlapping].resize(static_cast<std::size_t>(n));
+      together(n, [&](const std::shared_ptr<ThreadsTogether>& processes) {
+        Tied model(processes, 3000, 24);
+        model.train(40, overlapping);
+        tables[overlapping][static_cast<std::size_t>(processes->rank())] = model.table.to_vector<float>();
+        if (processes->first()) early[overlapping] = model.early, late[overlapping] = model.late;
+      });
+      for (const auto& table : tables[overlapping]) EXPECT_EQ(table, tables[overlapping].front());
+    }
+    EXPECT_EQ(tables[true].front(), tables[false].front()) << n;
+    const auto elements = [](const std::vector<std::int64_t>& sums) { return std::accumulate(sums.begin(), sums.end(), std::int64_t{0}); };
+    EXPECT_EQ(elements(early[false]), 0);
+    EXPECT_GT(elements(early[true]), 9 * elements(late[false]) / 10) << n;  // all but the last bucket
+    EXPECT_GT(elements(late[true]), 0);
+    EXPECT_LT(elements(early[true]) + elements(late[true]), 5 * elements(late[false]) / 4) << n;
+  }
+}
+
+// Where tokens are most of the table, nothing is exchanged twice.
+TEST(Shards, ATableOfWhichMostIsLookedUpIsExchangedOnce) {
+  together(2, [&](const std::shared_ptr<ThreadsTogether>& processes) {
+    Tied model(processes, 60, 24);
+    model.train(200, true);
+    EXPECT_EQ(std::accumulate(model.early.begin(), model.early.end(), std::int64_t{0}) +
+                  std::accumulate(model.late.begin(), model.late.end(), std::int64_t{0}),
+              model.adam.arena().size() / 2);
+  });
 }
 
 TEST(Shares, PartsFollowEachOtherAndHaveAboutTheSameTokens) {

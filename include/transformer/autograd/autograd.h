@@ -49,6 +49,7 @@ struct Node {
   std::uint64_t order = 0;                    // position on the tape; later ops have larger ones
   std::vector<std::shared_ptr<Node>> inputs;  // null where an input has no gradient
   Backward backward;                          // empty for leaves
+  Tensor rows;                                // ids, where backward changes only these rows of the gradient of its one input
   Tensor grad;                                // what has arrived so far
   Tensor home;                                // leaves in training: where it is to lie, see train/arena.h
   Tensor low_precision;                       // leaves: the weight in the compute dtype, see in_precision
@@ -72,9 +73,19 @@ Tensor record(Context& ctx, Tensor y, const std::vector<Tensor>& inputs, Backwar
 // Will record() record for these inputs? For ops that save more when it does.
 bool records(Context& ctx, std::initializer_list<std::reference_wrapper<const Tensor>> inputs);
 
-// Runs the tape backwards from y with dy (default: 1, for a loss of one element). `finished`, when given, is called with each leaf as
-// soon as nothing more will be added to its gradient.
-void backward(Context& ctx, const Tensor& y, const Tensor& dy = {}, const std::function<void(Node& leaf)>& finished = {});
+// Is told how far the gradients of leaves are while backward runs.
+class GradientWatch {
+ public:
+  virtual ~GradientWatch() = default;
+  // Nothing more will be added to the leaf's gradient but what lookups add to rows of it; ids: those of each lookup. A table of tokens
+  // that is also the output matrix is nearly whole at once, since the loss comes first, and finished by the very last op.
+  virtual void only_rows_left(Context& ctx, Node& leaf, const std::vector<Tensor>& ids) = 0;
+  virtual void before_rows(Context& ctx, Node& leaf) = 0;  // a lookup is about to add its rows
+  virtual void finished(Context& ctx, Node& leaf) = 0;     // nothing more will be added
+};
+
+// Runs the tape backwards from y with dy (default: 1, for a loss of one element).
+void backward(Context& ctx, const Tensor& y, const Tensor& dy = {}, GradientWatch* watch = nullptr);
 
 // w in the given dtype. The copy of a leaf is kept with it and made anew only when w has changed since.
 Tensor in_precision(Context& ctx, const Tensor& w, DType dtype);

@@ -58,8 +58,8 @@ class Adam {
   void add_loss(Context& ctx, const Tensor& loss, double weight);
   void update(Context& ctx, float max_norm = 0.0F);
   // Of several processes, which each update a part of the parameters with the sum of all gradients: for the last backward(), after which
-  // gradients are final. They are then exchanged while it goes on.
-  std::function<void(Node&)> exchanging(Context& ctx);
+  // gradients are final. They are then exchanged while it goes on. Null: there is nobody to exchange with.
+  GradientWatch* exchanging() const;
   // Gradients that are taken away, so that others can be computed, and added to those.
   struct Gradients {
     Tensor block;
