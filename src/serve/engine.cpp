@@ -55,7 +55,14 @@ void Engine::cancel(std::uint64_t number) {
 }
 
 void Engine::run(const std::function<void(Context&)>& work) {
-  Task task(work);
+  std::exception_ptr failed;  // the caller's alone when the task is done: nobody else frees what it throws
+  Task task([&](Context& ctx) {
+    try {
+      work(ctx);
+    } catch (...) {
+      failed = std::current_exception();
+    }
+  });
   std::future<void> done = task.get_future();
   {
     const std::lock_guard lock(mutex_);
@@ -65,6 +72,7 @@ void Engine::run(const std::function<void(Context&)>& work) {
     lanes_.front()->changed.notify_one();
   }
   done.get();
+  if (failed != nullptr) std::rethrow_exception(failed);
 }
 
 void Engine::finish() {
