@@ -36,6 +36,7 @@ class Served {
       server_.add_model("series", golden_cases("patchtst").front());
     }
     server_.start();
+    get("/health");  // httplib's client makes its tables with the first answer: before threads share them
   }
 
   httplib::Client client() const {

@@ -195,9 +195,8 @@ void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& ar
   });
 
   // What is there already is added last: the bits are those of sums in a tensor of their own.
-  auto add_blocks = [&](Tensor& to, bool accumulate, float* part, std::int64_t begin, std::int64_t end) HWY_ATTR {
-    if (!to.defined()) return;
-    float* total = to.mutable_data<float>();
+  auto add_blocks = [&](float* total, bool accumulate, const float* part, std::int64_t begin, std::int64_t end) HWY_ATTR {
+    if (total == nullptr) return;
     ForVectors(end - begin, [&](std::int64_t offset, auto whole, std::int64_t m) HWY_ATTR {
       const std::int64_t i = begin + offset;
       VF sum = hn::Zero(DF());
@@ -211,11 +210,12 @@ void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& ar
   if (!want_sums) return;
   // The blocks are in the caches of those that summed them: it is quicker to read them side by side.
   constexpr std::int64_t kColumns = 64;
+  float *const dweight = MutableFloats(out.dweight), *const dbias = MutableFloats(out.dbias);
   parallel_for(ctx.threads(), (cols + kColumns - 1) / kColumns, 1 + kGrain / 4 / (blocks * kColumns + 1),
                [&](std::int64_t first, std::int64_t last) HWY_ATTR {
     const std::int64_t begin = first * kColumns, end = std::min(cols, last * kColumns);
-    add_blocks(out.dweight, out.accumulate_dweight, sums, begin, end);
-    add_blocks(out.dbias, out.accumulate_dbias, sums + cols, begin, end);
+    add_blocks(dweight, out.accumulate_dweight, sums, begin, end);
+    add_blocks(dbias, out.accumulate_dbias, sums + cols, begin, end);
   });
 }
 
