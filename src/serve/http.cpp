@@ -242,19 +242,26 @@ void HttpServer::accept_new() {
 
 // Is all of a request there that a client need not be waited for? The head, and a body that is small. Who sends a large one slowly holds a
 // worker for as long as a request may take to come.
-void HttpServer::look_at(int socket) {
+HttpServer::Arrived HttpServer::arrived(int socket) const {
   static thread_local std::vector<char> peeked;
   peeked.resize(static_cast<std::size_t>(limits_.head_bytes));
   const ssize_t got = ::recv(socket, peeked.data(), peeked.size(), MSG_PEEK | MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) return drop(socket);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Arrived::nothing;
+  if (got <= 0) return Arrived::end;
   const std::string_view head(peeked.data(), static_cast<std::size_t>(got));
   const std::size_t end = head.find("\r\n\r\n");
-  if (end != std::string_view::npos) {
-    const std::int64_t whole = static_cast<std::int64_t>(end) + 4 + announced_body(head.substr(0, end + 2));
-    if (whole <= std::ssize(head) || whole > limits_.head_bytes) return hand_to_worker(socket);
-  } else if (std::ssize(head) == limits_.head_bytes) {
-    return refuse(socket, 431);
+  if (end == std::string_view::npos) return std::ssize(head) == limits_.head_bytes ? Arrived::too_much : Arrived::part;
+  const std::int64_t whole = static_cast<std::int64_t>(end) + 4 + announced_body(head.substr(0, end + 2));
+  return whole <= std::ssize(head) || whole > limits_.head_bytes ? Arrived::request : Arrived::part;
+}
+
+void HttpServer::look_at(int socket) {
+  switch (arrived(socket)) {
+    case Arrived::nothing: return;
+    case Arrived::end: return drop(socket);
+    case Arrived::request: return hand_to_worker(socket);
+    case Arrived::too_much: return refuse(socket, 431);
+    case Arrived::part: break;
   }
   Connection& c = watched_[socket];
   if (!c.begun) c = {Clock::now() + limits_.receive, true};
@@ -313,6 +320,7 @@ void HttpServer::work() {
     ready_.pop_front();
     lock.unlock();
     bool goes_on = answer(socket);
+    while (goes_on && another_comes(socket)) goes_on = answer(socket);
     lock.lock();
     // Returned first: the watcher takes it back before it looks at what has come on it.
     if (goes_on) returned_.push_back(socket);
@@ -323,6 +331,16 @@ void HttpServer::work() {
       --open_;
     }
   }
+}
+
+// A client that asks again at once is answered by the same worker, unless others wait: nobody has to be woken for it.
+bool HttpServer::another_comes(int socket) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!ready_.empty() || no_more_work_) return false;
+  }
+  pollfd one{socket, POLLIN, 0};
+  return ::poll(&one, 1, static_cast<int>(limits_.linger.count())) > 0 && arrived(socket) == Arrived::request;
 }
 
 bool HttpServer::answer(int socket) {

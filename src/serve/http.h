@@ -24,6 +24,7 @@ struct HttpLimits {
   std::int64_t connections = 20000;          // open ones; more are closed at once
   int workers = 256;                         // requests that are answered at the same time
   std::chrono::milliseconds idle{60000};     // between requests
+  std::chrono::milliseconds linger{5};       // that a worker waits for the next request of the client that it has answered
   std::chrono::milliseconds receive{10000};  // from the first byte of a request to its last
   std::chrono::milliseconds send{10000};     // that a client may let an answer wait
 };
@@ -51,6 +52,9 @@ class HttpServer final : public httplib::Server {
     bool begun = false;       // part of a request is there
   };
 
+  enum class Arrived { nothing, part, request, too_much, end };  // on a connection: part of a request, a whole one, too large a head
+
+  Arrived arrived(int socket) const;
   void watch();
   void take_back();
   bool listen_to(int socket) const;
@@ -61,6 +65,7 @@ class HttpServer final : public httplib::Server {
   void drop(int socket);
   void hand_to_worker(int socket);
   void work();
+  bool another_comes(int socket);
   bool answer(int socket);  // one request; does the connection go on?
 
   HttpLimits limits_;

@@ -1,12 +1,11 @@
 // Clients that do what they should not: they get an error or nothing, and others do not notice.
-#include <arpa/inet.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <thread>
 
+#include "serve/http.h"
 #include "serve/serving.h"
 
 namespace transformer::test {
@@ -14,50 +13,6 @@ namespace {
 
 using nlohmann::json;
 using namespace std::chrono_literals;
-
-// A connection with no manners.
-class RawClient {
- public:
-  explicit RawClient(int port, int seconds = 30) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<std::uint16_t>(port));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
-    const timeval patience{.tv_sec = seconds, .tv_usec = 0};
-    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  }
-  ~RawClient() { close(); }
-  RawClient(const RawClient&) = delete;
-  RawClient& operator=(const RawClient&) = delete;
-
-  bool connected() const { return connected_; }
-  bool send(const std::string& text) const { return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text); }
-  std::string receive(std::size_t most = 1 << 20) const {  // until the server closes
-    std::string all(most, '\0');
-    std::size_t size = 0;
-    for (ssize_t n = 0; size < most && (n = ::recv(socket_, all.data() + size, most - size, 0)) > 0;) size += static_cast<std::size_t>(n);
-    return all.substr(0, size);
-  }
-  std::string receive_some() const {
-    std::string some(4096, '\0');
-    const ssize_t n = ::recv(socket_, some.data(), some.size(), 0);
-    return some.substr(0, n > 0 ? static_cast<std::size_t>(n) : 0);
-  }
-  void close() {
-    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
-  }
-
- private:
-  int socket_;
-  bool connected_ = false;
-};
-
-std::string request_text(const json& body) {
-  const std::string text = body.dump();
-  return fmt::format("POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}",
-                     text.size(), text);
-}
 
 bool still_answers(const Served& served) {
   const auto answer = served.post("/v1/completions", {{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 2}});
@@ -89,7 +44,7 @@ TEST(ServeHostile, WhoHangsUpFreesHisPlace) {
   const json endless{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"stream", true}, {"logit_bias", {{"2", -100}}}, {"n", 2}};
   for (int i = 0; i < 20; ++i) {
     RawClient client(served.port());
-    ASSERT_TRUE(client.send(request_text(endless)));
+    ASSERT_TRUE(client.send(request_text("/v1/completions", endless)));
     EXPECT_TRUE(i % 2 == 1 || client.receive_some().find("200 OK") != std::string::npos);
     client.close();  // in the middle of the answer, or before it
   }
@@ -120,6 +75,28 @@ TEST(ServeHostile, HeadsThatAreTooLargeOrWrong) {
     EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 4")) << text << answer.substr(0, 100);
   }
   EXPECT_TRUE(still_answers(served));
+}
+
+// The only worker waits a moment for more of the client that it has answered, not for ever.
+TEST(ServeHostile, WhoStaysHoldsNobodyUp) {
+  serve::HttpServer server({.workers = 1, .linger = 50ms});
+  server.Get("/", [](const httplib::Request&, httplib::Response& answer) { answer.set_content("here", "text/plain"); });
+  const int port = server.bind("127.0.0.1", 0);
+  server.start();
+  const std::string request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+  const RawClient stays(port, 5), other(port, 5);
+  const auto answered = [](const RawClient& client) {
+    std::string all;
+    for (std::string some = "-"; !some.empty() && !all.ends_with("here");) all += some = client.receive_some();
+    return all.starts_with("HTTP/1.1 200") && all.ends_with("here");
+  };
+  for (int i = 0; i < 3; ++i)
+    for (const RawClient* client : {&stays, &stays, &other}) EXPECT_TRUE(client->send(request) && answered(*client));
+  // Part of a request is the watcher's to wait for.
+  ASSERT_TRUE(stays.send(request.substr(0, 10)) && other.send(request));
+  EXPECT_TRUE(answered(other));
+  ASSERT_TRUE(stays.send(request.substr(10)));
+  EXPECT_TRUE(answered(stays));
 }
 
 TEST(ServeHostile, BodiesThatAreTooLarge) {
@@ -217,6 +194,8 @@ TEST(ServeHostile, KeysAreWantedWhereThereIsOne) {
   EXPECT_EQ(served.post("/v1/completions", request).status, 401);
   EXPECT_EQ(served.post("/v1/completions", request, {{"Authorization", "Bearer secret2"}}).status, 401);
   EXPECT_EQ(served.post("/v1/completions", request, {{"Authorization", "Bearer secret"}}).status, 200);
+  for (const auto& [form, status] : {std::pair{"q=a&api_key=secret", 400}, {"q=a&api_key=secret2", 401}, {"q=a", 401}})
+    EXPECT_EQ(served.client().Post("/translate", form, "application/x-www-form-urlencoded")->status, status);  // 400: no translator
   EXPECT_EQ(served.get("/health").status, 200);
   EXPECT_EQ(served.get("/v1/models").status, 401);
   EXPECT_EQ(served.get("/v1/models", {{"Origin", "http://evil"}}).headers.count("Access-Control-Allow-Origin"), 0U);

@@ -1,11 +1,12 @@
 // Many clients at once: each gets the answer that it gets alone. With TRANSFORMER_LOAD_SECONDS and TRANSFORMER_LOAD_MODEL=FOLDER (a
 // translator or a language model) it is a measurement; _THREADS, _PRECISION and, of translators, _BEAM set what their names say.
+#include <poll.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
-#include <thread>
+#include <optional>
+#include <stdexcept>
 
 #include "serve/serving.h"
 #include "support/op_check.h"
@@ -57,34 +58,70 @@ double processor_seconds() {
       1e-6 * static_cast<double>(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-LoadResult load(int port, std::size_t clients, double seconds, const std::vector<LoadQuestion>& questions,
+// One of many clients; all are of one thread, so that they take little of the processors that the server has.
+class LoadClient {
+ public:
+  LoadClient(int port, std::size_t number) : connection_(port), question_(number) {}
+  int socket() const { return connection_.socket(); }
+  std::size_t question() const { return question_; }
+
+  void ask(const std::vector<std::string>& requests) {
+    asked_ = std::chrono::steady_clock::now();
+    if (!connection_.send(requests[question_ % requests.size()])) throw std::runtime_error("the server has hung up");
+  }
+  // What has come: the answer, when it is whole.
+  std::optional<std::string> receive() {
+    const std::string some = connection_.receive_some();
+    if (some.empty()) throw std::runtime_error("the server has hung up");
+    received_ += some;
+    const std::size_t head = received_.find("\r\n\r\n"), length = received_.find("Content-Length: ");
+    if (head == std::string::npos || received_.size() < head + 4 + std::strtoull(received_.c_str() + length + 16, nullptr, 10)) return {};
+    question_ += 5;
+    return std::exchange(received_, {});
+  }
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - asked_).count(); }
+
+ private:
+  RawClient connection_;
+  std::size_t question_;
+  std::string received_;
+  std::chrono::steady_clock::time_point asked_;
+};
+
+LoadResult load(int port, std::size_t count, double seconds, const std::vector<LoadQuestion>& questions,
                 const std::vector<json>& expected) {
-  std::vector<LoadResult> each(clients);
-  std::vector<std::thread> threads;
+  std::vector<std::string> requests;
+  for (const LoadQuestion& q : questions) requests.push_back(request_text(q.path, q.body));
+  std::vector<std::unique_ptr<LoadClient>> clients;
+  std::vector<pollfd> sockets;
+  for (std::size_t c = 0; c < count; ++c) {
+    clients.push_back(std::make_unique<LoadClient>(port, c));
+    sockets.push_back({clients.back()->socket(), POLLIN, 0});
+  }
   const auto begun = std::chrono::steady_clock::now();
+  const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
   const double used = processor_seconds();
-  const auto since = [](auto then) { return std::chrono::duration<double>(std::chrono::steady_clock::now() - then).count(); };
-  for (std::size_t c = 0; c < clients; ++c)
-    threads.emplace_back([&, c] {
-      httplib::Client client("127.0.0.1", port);
-      client.set_read_timeout(120);
-      client.set_keep_alive(true);
-      client.set_tcp_nodelay(true);
-      for (std::size_t k = c; since(begun) < seconds; k += 5) {
-        const LoadQuestion& q = questions[k % questions.size()];
-        const auto asked = std::chrono::steady_clock::now();
-        const auto result = client.Post(q.path, q.body.dump(), "application/json");
-        const json body = result && result->status == 200 ? json::parse(result->body, nullptr, false) : json();
-        ++each[c].answers;
-        each[c].wrong += body.is_object() && load_words(body) == expected[k % questions.size()] ? 0 : 1;
-        each[c].latencies.push_back(since(asked));
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
-  LoadResult all{.seconds = since(begun), .processor = processor_seconds() - used};
-  for (LoadResult& one : each) {
-    all.answers += one.answers, all.wrong += one.wrong;
-    all.latencies.insert(all.latencies.end(), one.latencies.begin(), one.latencies.end());
+  LoadResult all;
+  std::vector<std::pair<std::size_t, std::string>> answers;  // to the questions; read when time is not taken
+  for (const auto& client : clients) client->ask(requests);
+  for (std::size_t open = count; open > 0;) {
+    ::poll(sockets.data(), sockets.size(), -1);
+    for (std::size_t c = 0; c < count; ++c) {
+      if (sockets[c].revents == 0) continue;
+      const std::size_t question = clients[c]->question();
+      std::optional<std::string> answer = clients[c]->receive();
+      if (!answer) continue;
+      all.latencies.push_back(clients[c]->seconds());
+      answers.emplace_back(question, std::move(*answer));
+      if (since() < seconds) clients[c]->ask(requests);
+      else sockets[c].fd = -1, --open;
+    }
+  }
+  all.seconds = since(), all.processor = processor_seconds() - used;
+  all.answers = std::ssize(answers);
+  for (const auto& [question, answer] : answers) {
+    const json body = answer.starts_with("HTTP/1.1 200") ? json::parse(answer.substr(answer.find("\r\n\r\n")), nullptr, false) : json();
+    all.wrong += body.is_object() && load_words(body) == expected[question % questions.size()] ? 0 : 1;
   }
   return all;
 }

@@ -1,8 +1,13 @@
 #pragma once
 // A server of small models on a free port of this machine, and clients for it.
 
+#include <arpa/inet.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <httplib.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "predict/model_folder.h"
 #include "transformer/serve/server.h"
@@ -73,5 +78,52 @@ class Served {
   ServedModels models_;
   serve::Server server_;
 };
+
+// A connection with no manners.
+class RawClient {
+ public:
+  explicit RawClient(int port, int seconds = 30) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<std::uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(socket_, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0;
+    const int yes = 1;
+    setsockopt(socket_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    const timeval patience{.tv_sec = seconds, .tv_usec = 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  }
+  ~RawClient() { close(); }
+  RawClient(const RawClient&) = delete;
+  RawClient& operator=(const RawClient&) = delete;
+
+  int socket() const { return socket_; }
+  bool connected() const { return connected_; }
+  bool send(const std::string& text) const { return ::send(socket_, text.data(), text.size(), MSG_NOSIGNAL) == std::ssize(text); }
+  std::string receive(std::size_t most = 1 << 20) const {  // until the server closes
+    std::string all(most, '\0');
+    std::size_t size = 0;
+    for (ssize_t n = 0; size < most && (n = ::recv(socket_, all.data() + size, most - size, 0)) > 0;) size += static_cast<std::size_t>(n);
+    return all.substr(0, size);
+  }
+  std::string receive_some() const {
+    std::string some(4096, '\0');
+    const ssize_t n = ::recv(socket_, some.data(), some.size(), 0);
+    return some.substr(0, n > 0 ? static_cast<std::size_t>(n) : 0);
+  }
+  void close() {
+    if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  }
+
+ private:
+  int socket_;
+  bool connected_ = false;
+};
+
+inline std::string request_text(const std::string& path, const nlohmann::json& body) {
+  const std::string text = body.dump();
+  return fmt::format("POST {} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}", path, text.size(),
+                     text);
+}
 
 }  // namespace transformer::test
