@@ -19,6 +19,13 @@ std::string path_of(const httplib::Request& request) {
   return request.path.starts_with(models_path) && request.path.size() > models_path.size() ? one_model : request.path;
 }
 
+// LibreTranslate's clients send forms. (curl calls a body of JSON a form, too, unless it is told.)
+bool is_form(const httplib::Request& request) {
+  const std::size_t first = request.body.find_first_not_of(" \t\r\n");
+  return request.get_header_value("Content-Type").starts_with("application/x-www-form-urlencoded") &&
+      (first == std::string::npos || request.body[first] != '{');
+}
+
 // Takes as long wherever they differ.
 bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
   unsigned difference = given.size() == wanted.size() ? 0U : 1U;
@@ -64,7 +71,9 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
   routes_[{"GET", "/v1/models"}] = gives([this](const auto&) { return models_list(); });
   routes_[{"GET", one_model}] = gives([this](const auto& r) { return model_json(model(r.path.substr(models_path.size()))); });
   routes_[{"POST", "/v1/embeddings"}] = gives([this](const auto& r) { return embeddings(read_body<EmbeddingRequest>(r.body)); });
-  routes_[{"POST", "/translate"}] = gives([this](const auto& r) { return translate(read_body<TranslateRequest>(r.body)); });
+  routes_[{"POST", "/translate"}] = gives([this](const auto& r) {
+    return translate(is_form(r) ? read_form<TranslateRequest>(r.params) : read_body<TranslateRequest>(r.body));
+  });
   routes_[{"GET", "/languages"}] = gives([this](const auto&) { return languages(); });
   routes_[{"POST", "/classify"}] = gives([this](const auto& r) { return classify(read_body<ClassifyRequest>(r.body)); });
   routes_[{"POST", "/forecast"}] = gives([this](const auto& r) { return forecast(read_body<ForecastRequest>(r.body)); });
@@ -150,8 +159,9 @@ void Api::check_key(const httplib::Request& request) const {
   std::string given = request.get_header_value("Authorization");
   if (given.starts_with("Bearer ")) given.erase(0, std::strlen("Bearer "));
   if (given.empty() && request.path == "/translate") {  // LibreTranslate's clients send it in the body
-    const json body = json::parse(request.body, nullptr, false);
-    if (body.is_object() && body.contains("api_key") && body["api_key"].is_string()) given = body["api_key"].get<std::string>();
+    const json body = is_form(request) ? json() : json::parse(request.body, nullptr, false);
+    if (is_form(request)) given = request.get_param_value("api_key");
+    else if (body.is_object() && body.contains("api_key") && body["api_key"].is_string()) given = body["api_key"].get<std::string>();
   }
   if (!equal_in_constant_time(given, options_.api_key))
     throw ApiError(401, "this server wants a key: send the header 'Authorization: Bearer KEY'", {}, "invalid_api_key");

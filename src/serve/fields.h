@@ -9,6 +9,7 @@
 //       …
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -37,6 +38,9 @@ namespace detail {
 
 template <class T>
 inline constexpr bool is_any = std::is_same_v<T, AnyOf>;
+
+template <class T>
+inline constexpr bool is_text = std::is_same_v<T, std::string> || std::is_same_v<T, std::optional<std::string>>;
 
 [[noreturn]] inline void wrong(const std::string& key, const std::string& expected) {
   throw ApiError(400, fmt::format("'{}' must be {}", key, expected), key, "invalid_value");
@@ -174,6 +178,28 @@ T read_request(const nlohmann::ordered_json& json) {
 template <detail::Fields T>
 T read_body(std::string_view body) {
   return read_request<T>(json_of_body(body));
+}
+
+// The same of a form, where all is text: what cannot be text is read as JSON, and a name that stands twice is a list.
+template <detail::Fields T>
+T read_form(const std::multimap<std::string, std::string>& form) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [name, text] : form) {
+    if (!is_valid_utf8(name) || !is_valid_utf8(text)) throw ApiError(400, "the form is not valid UTF-8", {}, "invalid_utf8");
+    if (!json.contains(name)) json[name] = text;
+    else if (json[name].is_array()) json[name].push_back(text);
+    else json[name] = {json[name], text};
+  }
+  T named;
+  T::visit(named, [&]<class V>(std::string_view name, V&, std::string_view, const Bounds& = {}) {
+    if constexpr (!detail::is_text<V> && !detail::is_any<V>) {
+      const auto found = json.find(name);
+      if (found == json.end() || !found->is_string()) return;
+      if (const auto value = nlohmann::ordered_json::parse(found->template get<std::string>(), nullptr, false); value.is_primitive())
+        *found = value;
+    }
+  });
+  return read_request<T>(json);
 }
 
 template <detail::Fields T>

@@ -117,6 +117,8 @@ json openapi() {
       "translations", "TranslateRequest",
       content(
           object_of({{"translatedText", either({text(), list_of(text())})}, {"alternatives", {{"type", "array"}}}}, {"translatedText"})));
+  paths["/translate"]["post"]["requestBody"]["content"]["application/x-www-form-urlencoded"]["schema"] = object_of(
+      {{"q", text()}, {"source", text()}, {"target", text()}}, {"q"});
   paths["/languages"] = get(
       "what is translated into what",
       content(list_of(object_of({{"code", text()}, {"name", text()}, {"targets", list_of(text())}}, {"code", "name", "targets"}))));

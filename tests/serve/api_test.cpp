@@ -177,6 +177,18 @@ TEST(ServeApi, TranslationsAreThoseOfTheTranslator) {
   EXPECT_EQ(several.body["translatedText"][1], "");
   EXPECT_EQ(several.body["alternatives"][2].size(), 2U);
   EXPECT_EQ(served().get("/languages").body[0]["targets"].size(), 1U);
+  const auto form = [](const std::string& text) {
+    const auto result = served().client().Post("/translate", text, "application/x-www-form-urlencoded");
+    return result ? std::pair(result->status, json::parse(result->body, nullptr, false)) : std::pair(-1, json());
+  };
+  EXPECT_EQ(form("q=hello+there&source=auto&target=auto"), std::pair(200, one.body));
+  EXPECT_EQ(form("q=a+b&q=&q=c&alternatives=2"), std::pair(200, several.body));
+  EXPECT_EQ(form("q=a&beam=many").second["error"]["param"], "beam");
+  EXPECT_EQ(form("q=a&beam=1.5").second["error"]["param"], "beam");
+  EXPECT_EQ(form("q=%ff").second["error"]["code"], "invalid_utf8");
+  EXPECT_EQ(form("source=auto").second["error"]["code"], "missing_field");
+  EXPECT_EQ(form("").first, 400);
+  EXPECT_EQ(form(R"( {"q": "hello there"})"), std::pair(200, one.body));  // curl without a header
   EXPECT_EQ(served().post("/translate", {{"q", "a"}, {"target", "xx"}}).status, 400);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Other people's clients against `transformer serve`: OpenAI's Python client, curl, and schemathesis, which asks whatever the description
-allows and looks whether the answers are as described.
+"""Other people's clients against `transformer serve`: OpenAI's and LibreTranslate's Python clients, curl, and schemathesis, which asks
+whatever the description allows and looks whether the answers are as described.
 
     python3 tests/serve/clients_test.py --command build/transformer --out build/clients
 
@@ -21,6 +21,10 @@ try:
 except ImportError:
     print("skipped: OpenAI's client is not there (pip install openai schemathesis)")
     sys.exit(77)
+try:
+    import libretranslatepy
+except ImportError:
+    libretranslatepy = None
 
 arguments = argparse.ArgumentParser()
 arguments.add_argument("--command", default="build/transformer")
@@ -121,6 +125,14 @@ class Clients(unittest.TestCase):
         with self.assertRaises(openai.BadRequestError) as caught:
             self.client.completions.create(model="writer", prompt="a " * 5000)
         self.assertEqual(caught.exception.code, "context_length_exceeded")
+
+    @unittest.skipUnless(libretranslatepy, "LibreTranslate's client is not there (pip install libretranslatepy)")
+    def test_libretranslate(self):
+        client = libretranslatepy.LibreTranslateAPI(self.url)
+        self.assertIn("auto", [language["code"] for language in client.languages()])
+        text = client.translate("I love cats & 5 + 5 = 10", "auto", "auto")
+        self.assertIsInstance(text, str)
+        self.assertEqual(text, client.translate("I love cats & 5 + 5 = 10", "", ""))
 
     @unittest.skipUnless(shutil.which("curl"), "curl is not installed")
     def test_curl(self):
