@@ -3,6 +3,7 @@
 #include <atomic>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "transformer/core/error.h"
 #include "transformer/ops/copy.h"
@@ -11,6 +12,11 @@ namespace transformer {
 namespace {
 
 class TranslationDecoder final : public StepDecoder {
+  // Its part of the cache's memory.
+  struct Source {
+    std::int64_t begin, length;
+  };
+
  public:
   TranslationDecoder(Context& ctx, const EncoderDecoder& model, std::span<const std::span<const std::int32_t>> sources, std::int32_t eos,
                      std::int64_t vocabulary)
@@ -51,23 +57,18 @@ class TranslationDecoder final : public StepDecoder {
     source_of_ = std::move(source_of);
   }
 
-  // The memory of sources that no row reads any more goes.
+  // Sources that no row reads any more go.
   void add(Context& ctx, std::span<const std::span<const std::int32_t>> sources) override {
     if (memory_.defined()) fail("decoder", "sources are added before those that were there have been read: call next first");
-    std::vector<std::int64_t> kept, lengths;
+    std::vector<Source> kept;
     std::vector<std::size_t> source_of;
     for (std::size_t row = 0; row < source_of_.size(); ++row) {
-      const auto source = static_cast<std::int64_t>(source_of_[row]);
-      if (row == 0 || source_of_[row] != source_of_[row - 1]) {
-        for (std::int64_t i = 0; i < sources_.length(source); ++i) kept.push_back(sources_.begin(source) + i);
-        lengths.push_back(sources_.length(source));
-      }
-      source_of.push_back(lengths.size() - 1);
+      if (row == 0 || source_of_[row] != source_of_[row - 1]) kept.push_back(sources_[source_of_[row]]);
+      source_of.push_back(kept.size() - 1);
     }
-    cache_.keep_memory(ctx, kept);
     cache_.add_rows(std::ssize(sources));
     source_of_ = std::move(source_of);
-    sources_ = Sequences(lengths);
+    sources_ = std::move(kept);
     cached_ = 0;
     read(ctx, sources);
   }
@@ -93,9 +94,8 @@ class TranslationDecoder final : public StepDecoder {
         continue;
       }
       reader = source_of_[row];
-      const auto source = static_cast<std::int64_t>(source_of_[row]);
-      begins.push_back(sources_.begin(source));
-      lengths.push_back(sources_.length(source));
+      begins.push_back(sources_[*reader].begin);
+      lengths.push_back(sources_[*reader].length);
       readers.push_back(added);
     }
     StackTrace trace;
@@ -103,7 +103,7 @@ class TranslationDecoder final : public StepDecoder {
                                   {.ids = ids,
                                    .sequences = sequences,
                                    .memory = memory_,
-                                   .memory_sequences = Sequences::with_gaps(begins, lengths, sources_.total()),
+                                   .memory_sequences = Sequences::with_gaps(begins, lengths, cache_.memory_rows()),
                                    .memory_readers = Sequences(readers),
                                    .cache = &cache_},
                                   attended != nullptr ? &trace : nullptr);
@@ -122,18 +122,28 @@ class TranslationDecoder final : public StepDecoder {
   // The encoder's output for new sources, each with a row, behind those that are there.
   void read(Context& ctx, std::span<const std::span<const std::int32_t>> sources) {
     std::vector<std::int32_t> ids;
-    std::vector<std::int64_t> all, lengths;
-    for (std::int64_t i = 0; i < sources_.count(); ++i) all.push_back(sources_.length(i));
+    std::vector<std::int64_t> lengths;
     for (const auto& source : sources) {
-      source_of_.push_back(all.size());
       ids.insert(ids.end(), source.begin(), source.end());
       if (source_eos_ >= 0) ids.push_back(source_eos_);
       lengths.push_back(static_cast<std::int64_t>(source.size()) + (source_eos_ >= 0 ? 1 : 0));
-      all.push_back(lengths.back());
     }
-    sources_ = Sequences(all);
     const Sequences read(lengths);
+    make_room(ctx, read.total());
+    for (std::int64_t i = 0; i < read.count(); ++i) {
+      source_of_.push_back(sources_.size());
+      sources_.push_back({cache_.memory_end() + read.begin(i), read.length(i)});
+    }
     memory_ = model_.encoder(ctx, Tensor::from<std::int32_t>(ctx, {read.total()}, ids), read);
+  }
+
+  void make_room(Context& ctx, std::int64_t tokens) {
+    std::vector<std::int64_t> rows;
+    for (const Source& s : sources_)
+      for (std::int64_t i = 0; i < s.length; ++i) rows.push_back(s.begin + i);
+    if (!cache_.make_memory_room(ctx, tokens, rows)) return;
+    std::int64_t begin = 0;
+    for (Source& s : sources_) s.begin = std::exchange(begin, begin + s.length);
   }
 
   // trace [sources, heads, longest readers, longest source] → the mean over the heads for the last new token of each row.
@@ -164,7 +174,7 @@ class TranslationDecoder final : public StepDecoder {
   KVCache cache_;
   std::int32_t source_eos_;
   std::int64_t vocabulary_;
-  Sequences sources_;
+  std::vector<Source> sources_;
   Tensor memory_;                          // until the first step
   std::vector<std::size_t> source_of_;     // of each row
   std::uint64_t cached_ = 0, number_ = 0;  // of what was last prepared: the cache's number, and ours; 0: rows read other sources than then

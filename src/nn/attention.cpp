@@ -6,19 +6,6 @@
 #include "transformer/ops/copy.h"
 
 namespace transformer {
-namespace {
-
-// The rows of both, one below the other.
-Tensor behind(Context& ctx, const Tensor& first, const Tensor& second) {
-  if (!first.defined()) return second;
-  Tensor both = Tensor::empty(ctx, {first.rows() + second.rows(), first.cols()}, first.dtype());
-  Tensor upper = both.row_block(0, first.rows()), lower = both.row_block(first.rows(), second.rows());
-  copy_into(ctx, first, upper);
-  copy_into(ctx, second, lower);
-  return both;
-}
-
-}  // namespace
 
 Attention::Attention(const StackConfig& c, bool is_cross)
     : heads(c.heads), kv_heads(c.kv_heads), head_dim(c.head_dim), window(is_cross ? 0 : c.window), rotary_dim(c.rotary_dim),
@@ -50,10 +37,13 @@ Tensor Attention::operator()(Context& ctx, const Tensor& x, const AttentionCall&
                            .dropout = dropout,
                            .weights = call.weights};
   if (cross) {
-    Tensor memory = call.layer != nullptr ? call.layer->memory : Tensor();
-    if (!memory.defined() && !call.memory.defined()) fail("attention", "cross-attention needs the encoder's output as memory");
-    if (call.memory.defined()) memory = behind(ctx, memory, kv(ctx, call.memory));  // of sources that have come
-    if (call.layer != nullptr) call.layer->memory = memory;
+    if (!call.memory.defined() && (call.layer == nullptr || !call.layer->memory.defined()))
+      fail("attention", "cross-attention needs the encoder's output as memory");
+    Tensor memory = call.memory.defined() ? kv(ctx, call.memory) : Tensor();  // of sources that have come
+    if (call.layer != nullptr) {
+      if (memory.defined()) call.cache->append_memory(ctx, *call.layer, memory);
+      memory = call.layer->memory;
+    }
     return out(ctx, cross_attention(ctx, q(ctx, x), memory, options));
   }
   Tensor h = qkv(ctx, x);  // [tokens, (heads + 2·kv_heads)·head_dim]

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <numeric>
+#include <utility>
 
 #include "transformer/core/error.h"
 #include "transformer/ops/copy.h"
@@ -13,6 +14,12 @@ namespace {
 
 constexpr std::int64_t smallest_capacity = 64;
 constexpr std::int64_t grain = 128;  // keys that a device takes at a time: recorded steps have room for whole ones
+
+// Of a pool that is moved for so many tokens: at least as many free as used, so that this is rare; a power of two, so that batches of other
+// sizes find the memory again.
+std::int64_t room_for(std::int64_t tokens) {
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(smallest_capacity, 2 * tokens))));
+}
 
 // first, first + 1, … first + count - 1
 std::vector<std::int64_t> range(std::int64_t first, std::int64_t count) {
@@ -55,13 +62,38 @@ void KVCache::share(std::int64_t row, std::int64_t like, std::int64_t length) {
   lengths_[static_cast<std::size_t>(row)] = length;
 }
 
-void KVCache::keep_memory(Context& ctx, std::span<const std::int64_t> memory_rows) {
-  const std::vector<std::int64_t> from(memory_rows.begin(), memory_rows.end()), to = range(0, std::ssize(from));
+bool KVCache::make_memory_room(Context& ctx, std::int64_t tokens, std::span<const std::int64_t> read) {
+  if (memory_used_ + tokens <= memory_capacity_) return false;
+  const std::int64_t kept = std::ssize(read);
+  // The first sources may be all there are.
+  memory_capacity_ = has_memory() ? room_for(kept + tokens) : tokens;
+  memory_used_ = kept;
+  move_rows(ctx, &LayerCache::memory, read, memory_capacity_);
+  return true;
+}
+
+void KVCache::append_memory(Context& ctx, LayerCache& layer, const Tensor& kv) {
+  memory_new_ = kv.rows();
+  if (!layer.memory.defined()) {
+    layer.memory = kv;
+    memory_capacity_ = kv.rows();
+    return;
+  }
+  if (memory_used_ + memory_new_ > memory_capacity_)
+    fail("KVCache", "{} tokens of memory are there, and {} come: room for {} was made", memory_used_, memory_new_, memory_capacity_);
+  Tensor to = layer.memory.row_block(memory_used_, memory_new_);
+  copy_into(ctx, kv, to);
+}
+
+// One pool of each layer gives way to one of so many rows, which begins with some of the old one's.
+void KVCache::move_rows(Context& ctx, Tensor LayerCache::*pool, std::span<const std::int64_t> rows, std::int64_t capacity) {
+  const std::vector<std::int64_t> from(rows.begin(), rows.end()), to = range(0, std::ssize(from));
   for (LayerCache& layer : layers_) {
-    if (!layer.memory.defined()) continue;
-    Tensor next = Tensor::empty(ctx, {std::ssize(from), layer.memory.cols()}, layer.memory.dtype());
-    copy_rows(ctx, layer.memory, from, next, to);
-    layer.memory = next;
+    Tensor& old = layer.*pool;
+    if (!old.defined()) continue;
+    Tensor next = Tensor::empty(ctx, {capacity, old.cols()}, old.dtype());
+    copy_rows(ctx, old, from, next, to);
+    old = next;
   }
 }
 
@@ -78,15 +110,8 @@ void KVCache::make_room(Context& ctx, std::int64_t tokens) {
   }
   used_ = static_cast<std::int64_t>(live.size());
   ++pools_;
-  // At least as many free as used, so that this is rare; a power of two, so that batches of other sizes find the memory again.
-  capacity_ = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max(smallest_capacity, 2 * (used_ + tokens)))));
-  const std::vector<std::int64_t> to = range(0, used_);
-  for (LayerCache& layer : layers_) {
-    if (!layer.self.defined()) continue;
-    Tensor next = Tensor::empty(ctx, {capacity_, layer.self.cols()}, layer.self.dtype());
-    copy_rows(ctx, layer.self, live, next, to);
-    layer.self = next;
-  }
+  capacity_ = room_for(used_ + tokens);
+  move_rows(ctx, &LayerCache::self, live, capacity_);
 }
 
 void KVCache::begin(Context& ctx, const Sequences& tokens, std::int64_t layers) {
@@ -156,6 +181,7 @@ std::uint64_t KVCache::prepare(Context& ctx, std::span<const std::int32_t> ids, 
 
 void KVCache::commit() {
   if (repeats_) return;
+  memory_used_ += std::exchange(memory_new_, 0);
   for (std::int64_t row = 0; row < rows(); ++row) {
     auto& places = places_[static_cast<std::size_t>(row)];
     std::int64_t& length = lengths_[static_cast<std::size_t>(row)];

@@ -1,6 +1,9 @@
 // Decoding token by token with a cache gives what the whole sequence at once gives.
 #include "transformer/nn/cache.h"
 
+#include <numeric>
+#include <utility>
+
 #include "support/op_check.h"
 #include "transformer/nn/stack.h"
 #include "transformer/ops/copy.h"
@@ -75,6 +78,63 @@ TEST(KVCache, EqualsTheWholeSequence) {
         check_cached(config, fmt::format("positions {}, cross {}, norm {}", static_cast<int>(kind), cross, static_cast<int>(place)));
       }
     }
+}
+
+// Sources that come and go are read as by caches of their own, and what is there stays where it is until there is no room.
+TEST(KVCache, MemoryOfSourcesThatComeLater) {
+  StackConfig config = small_decoder();
+  config.cross_attention = true;
+  Context ctx({.seed = 5});
+  Stack stack(config);
+  initialize(ctx, stack);
+  const NoGradients unrecorded(ctx);
+  struct Source {
+    std::int64_t begin, length;
+    KVCache alone{1};
+  };
+  std::vector<Source> sources;
+  KVCache cache(0);
+  int moved = 0;
+  for (int round = 0; round < 40; ++round) {
+    if (sources.size() == 3) {
+      sources.erase(sources.begin());
+      cache.reorder(ctx, std::vector<std::int64_t>{1, 2});
+    }
+    const std::int64_t tokens = 3 + round % 5;
+    std::vector<std::int64_t> read, begins, lengths;
+    for (const Source& s : sources)
+      for (std::int64_t i = 0; i < s.length; ++i) read.push_back(s.begin + i);
+    const void* before = cache.has_memory() ? cache.layer(0).memory.raw() : nullptr;
+    const bool move = cache.make_memory_room(ctx, tokens, read);
+    std::int64_t begin = 0;
+    for (Source& s : sources)
+      if (move) s.begin = std::exchange(begin, begin + s.length);
+    moved += move ? 1 : 0;
+    sources.push_back({.begin = cache.memory_end(), .length = tokens});
+    cache.add_rows(1);
+    for (const Source& s : sources) begins.push_back(s.begin), lengths.push_back(s.length);
+
+    const Tensor memory = random_normal(ctx, {tokens, config.d_model}), x = random_normal(ctx, {cache.rows(), config.d_model});
+    const Tensor got = stack(ctx,
+                             {.x = x,
+                              .sequences = Sequences::uniform(cache.rows(), 1),
+                              .memory = memory,
+                              .memory_sequences = Sequences::with_gaps(begins, lengths, cache.memory_rows()),
+                              .cache = &cache});
+    EXPECT_EQ(move, before != cache.layer(0).memory.raw());
+    for (std::size_t s = 0; s < sources.size(); ++s) {
+      const auto row = static_cast<std::int64_t>(s);
+      const Tensor want = stack(ctx,
+                                {.x = x.row_block(row, 1),
+                                 .sequences = Sequences::uniform(1, 1),
+                                 .memory = sources[s].alone.has_memory() ? Tensor() : memory,
+                                 .memory_sequences = Sequences::uniform(1, sources[s].length),
+                                 .cache = &sources[s].alone});
+      expect_near(got.row_block(row, 1), detail::to_double(want), 1e-5);
+    }
+  }
+  EXPECT_GT(moved, 2);
+  EXPECT_LT(moved, 10);
 }
 
 TEST(KVCache, SharedHeadsWindowsAndParallelBlocks) {

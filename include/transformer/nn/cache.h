@@ -25,7 +25,7 @@ namespace transformer {
 // One layer's part: keys and values side by side, [tokens, 2·kv_heads·head_dim].
 struct LayerCache {
   Tensor self;    // the pool; made at the first use
-  Tensor memory;  // of the encoder's output, computed once
+  Tensor memory;  // of the encoder's output, computed once: a pool, too
 };
 
 class KVCache {
@@ -39,9 +39,15 @@ class KVCache {
   // Row i becomes what row parents[i] is now; there may be fewer or more rows than before. The encoder's keys and values
   // stay as they are.
   void reorder(Context& ctx, std::span<const std::int64_t> parents);
-  void add_rows(std::int64_t count);                                          // empty ones, behind the others
-  void share(std::int64_t row, std::int64_t like, std::int64_t length);       // the row becomes the first tokens of another, or of itself
-  void keep_memory(Context& ctx, std::span<const std::int64_t> memory_rows);  // of the encoder's keys and values these alone, in this order
+  void add_rows(std::int64_t count);                                     // empty ones, behind the others
+  void share(std::int64_t row, std::int64_t like, std::int64_t length);  // the row becomes the first tokens of another, or of itself
+
+  // --- the encoder's keys and values: those of sources that come are written behind the others' --------------------------
+  // Makes room for so many tokens, from memory_end() on. When the pool is full, the rows that are still read move to the beginning of a
+  // larger one, in their order, and all others are gone: true then.
+  bool make_memory_room(Context& ctx, std::int64_t tokens, std::span<const std::int64_t> read);
+  std::int64_t memory_end() const { return memory_used_; }
+  std::int64_t memory_rows() const { return memory_capacity_; }  // of LayerCache::memory
 
   // --- for the stack: one call that appends tokens is begin, append in every layer, commit -------------------------------
   // A row that is given no token in a call stays as it is, and has no keys in it.
@@ -49,6 +55,7 @@ class KVCache {
   LayerCache& layer(std::int64_t i) { return layers_[static_cast<std::size_t>(i)]; }
   const Sequences& keys() const { return repeats_ ? step_.keys : keys_; }  // old and new tokens of each row, in LayerCache::self
   void append(Context& ctx, LayerCache& layer, const Tensor& kv);          // kv [new tokens, 2·kv_heads·head_dim]
+  void append_memory(Context& ctx, LayerCache& layer, const Tensor& kv);   // kv [tokens of new sources, 2·kv_heads·head_dim]
   void commit();                                                           // the new tokens count as seen
 
   // --- steps that are recorded (Backend::record): one new token for each row, in memory that stays where it is ----------
@@ -74,8 +81,10 @@ class KVCache {
 
  private:
   void make_room(Context& ctx, std::int64_t tokens);
+  void move_rows(Context& ctx, Tensor LayerCache::*pool, std::span<const std::int64_t> rows, std::int64_t capacity);
 
-  std::int64_t used_ = 0, capacity_ = 0;           // tokens of the pool
+  std::int64_t used_ = 0, capacity_ = 0;  // tokens of the pool
+  std::int64_t memory_used_ = 0, memory_capacity_ = 0, memory_new_ = 0;
   std::vector<std::vector<std::int64_t>> places_;  // in the pool, of each row's tokens
   std::vector<std::int64_t> lengths_;              // by row
   std::vector<LayerCache> layers_;
