@@ -92,17 +92,49 @@ struct Rows {
   HWY_INLINE const T* operator[](std::int64_t j) const { return all + (places != nullptr ? places[first + j] : first + j) * row; }
 };
 
-// scores [m, n] = q [m, d] · k [n, d]ᵀ
+#if HWY_TARGET == HWY_SCALAR
+constexpr std::int64_t kTogether = 1;
+HWY_INLINE void StoreSums(const VF (&v)[1], float* to) { Store(v[0], to); }
+#else
+constexpr std::int64_t kTogether = 4;  // keys
+
+// The sum of all blocks of four lanes.
+template <class D>
+HWY_INLINE auto SumOfBlocks(D d, hn::Vec<D> v) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return v;
+  } else {
+    const hn::Half<D> half;
+    return SumOfBlocks(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+}
+// to[i] = the sum of the lanes of v[i]: four at once take little longer than one.
+HWY_INLINE void StoreSums(const VF (&v)[4], float* to) {
+  const DF d;
+  const hn::Repartition<std::uint64_t, DF> pairs;
+  const auto low = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, v[0], v[1]), hn::InterleaveUpper(d, v[0], v[1])));
+  const auto high = hn::BitCast(pairs, hn::Add(hn::InterleaveLower(d, v[2], v[3]), hn::InterleaveUpper(d, v[2], v[3])));
+  const VF sums = hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, low, high)), hn::BitCast(d, hn::InterleaveUpper(pairs, low, high)));
+  hn::StoreU(SumOfBlocks(d, sums), hn::CappedTag<float, 4>(), to);
+}
+#endif
+
+// scores [m, n] = q [m, d] · k [n, d]ᵀ, and something in up to three columns behind them.
 template <class T>
 HWY_INLINE void DotRows(Block q, std::int64_t m, const Rows<T>& keys, std::int64_t n, std::int64_t d, Block scores) {
-  for (std::int64_t j = 0; j < n; ++j) {
-    const T* HWY_RESTRICT k = keys[j];
+  for (std::int64_t j = 0; j < n; j += kTogether) {
+    const T* k[kTogether];
+    for (std::int64_t i = 0; i < kTogether; ++i) k[i] = keys[std::min(j + i, n - 1)];
     for (std::int64_t r = 0; r < m; ++r) {
-      VF sum = hn::Zero(DF());
+      VF sums[kTogether];
+#pragma GCC unroll 4
+      for (std::int64_t i = 0; i < kTogether; ++i) sums[i] = hn::Zero(DF());
       ForVectors(d, [&](std::int64_t c, auto whole, std::int64_t some) HWY_ATTR {
-        sum = hn::MulAdd(Load(q.data + r * q.row + c), LoadSome(whole, k + c, some), sum);
+        const VF left = Load(q.data + r * q.row + c);
+#pragma GCC unroll 4
+        for (std::int64_t i = 0; i < kTogether; ++i) sums[i] = hn::MulAdd(left, LoadSome(whole, k[i] + c, some), sums[i]);
       });
-      scores.data[r * scores.row + j] = hn::GetLane(hn::SumOfLanes(DF(), sum));
+      StoreSums(sums, scores.data + r * scores.row + j);
     }
   }
 }
