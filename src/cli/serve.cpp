@@ -40,7 +40,8 @@ void serve_models(const ServeConfig& config, const serve::ServerOptions& options
   }
   const std::atomic<bool>* stop = stop_on_signals();
   server.start();
-  fmt::print(stderr, "listening at http://{}:{}\n", options.host, server.port());
+  fmt::print(stderr, "listening at http://{}:{}\n", options.host.find(':') == std::string::npos ? options.host : "[" + options.host + "]",
+             server.port());
   while (!stop->load()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   fmt::print(stderr, "finishing what is under way\n");
   server.stop();

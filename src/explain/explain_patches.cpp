@@ -81,9 +81,9 @@ Explanation Explainer::image(Context& ctx, const Image& image, const ExplainOpti
   else if (const Swin* swin = swin_of(*model_)) look_at(ctx, *swin, pixels, out);
   else fail("explain", "{} is of a family that cannot be shown", out.architecture);
   if (classifier_) {
-    SeenPrediction& labels = out.predictions.emplace_back(SeenPrediction{.side = out.sides.front().name});
+    SeenPrediction& labels = out.predictions.emplace_back(SeenPrediction{.side = out.sides.back().name});
     const std::vector<Label> found = classifier_->images(ctx, std::span(&image, 1), {.top_k = options.top}).front();
-    for (const Label& label : found) labels.choices.push_back({label.id, label.name, 0.0, static_cast<double>(label.score)});
+    for (const Label& label : found) labels.choices.push_back(choice_of(label, *classifier_));
   }
   return out;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "explain/seen.h"
@@ -31,6 +32,12 @@ SeenAttention seen_attention(Context& ctx, std::string name, std::string rows, s
   SeenAttention out{.name = std::move(name), .rows = std::move(rows), .columns = std::move(columns), .masked = masked};
   for (const Tensor& x : layers) out.layers.push_back(on_host(ctx, x));
   return out;
+}
+
+SeenChoice choice_of(const Label& label, const Classifier& classifier) {
+  const auto score = static_cast<double>(label.score);
+  const bool number = classifier.gives_numbers();
+  return {label.id, label.name, number ? score : std::log(std::max(score, std::numeric_limits<double>::min())), score};
 }
 
 namespace {
@@ -142,7 +149,7 @@ Explanation Explainer::text(Context& ctx, const std::string& text, const Explain
     if (kind.purpose == "text_labels") {
       SeenPrediction& labels = out.predictions.emplace_back(SeenPrediction{.side = "text"});
       const std::vector<Label> found = classifier_->texts(ctx, std::span(&text, 1), {.top_k = 0}).front();
-      for (const Label& label : found) labels.choices.push_back({label.id, label.name, 0.0, static_cast<double>(label.score)});
+      for (const Label& label : found) labels.choices.push_back(choice_of(label, *classifier_));
     }
     return out;
   }

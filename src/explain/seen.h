@@ -3,6 +3,7 @@
 
 #include "transformer/core/context.h"
 #include "transformer/explain/explanation.h"
+#include "transformer/predict/classifier.h"
 
 namespace transformer {
 
@@ -10,5 +11,8 @@ Tensor on_host(Context& ctx, const Tensor& x);  // float32, in the host's memory
 SeenStack seen_stack(Context& ctx, std::string name, std::string side, const StackConfig& config, const StackTrace& trace);
 SeenAttention seen_attention(Context& ctx, std::string name, std::string rows, std::string columns, bool masked,
                              const std::vector<Tensor>& layers);
+
+// Of a regression both numbers are the value itself.
+SeenChoice choice_of(const Label& label, const Classifier& classifier);
 
 }  // namespace transformer

@@ -33,13 +33,15 @@ std::string StopText::push(std::string_view piece) {
 // The text of one sequence as it comes.
 class SequenceText {
  public:
-  SequenceText(const GenerateOptions& options, std::size_t prompt, const std::vector<std::string>& stops)
-      : stream_(options.text ? options.text(prompt) : TextStream{}), stop_(stops) {}
+  SequenceText(const GenerateOptions& options, std::size_t prompt, const GenerationConfig& config)
+      : stream_(options.text ? options.text(prompt) : TextStream{}), stop_(config.stop_strings), least_(config.min_new_tokens.value_or(0)) {
+  }
 
   // The part that can be shown after this token.
   std::string push(std::int32_t id, bool is_end, bool is_last) {
     if (!stream_) return {};
-    std::string shown = is_end ? std::string() : stop_.push(stream_(id));
+    std::string shown;
+    if (!is_end) shown = ++tokens_ < least_ ? stream_(id) : stop_.push(stream_(id));  // before, no text stops it
     if (is_last && !stop_.stopped()) shown += stop_.push(stream_(-1)) + stop_.rest();
     text_ += shown;
     return shown;
@@ -54,6 +56,7 @@ class SequenceText {
  private:
   TextStream stream_;
   StopText stop_;
+  std::int64_t least_, tokens_ = 0;
   std::string text_;
 };
 
@@ -121,7 +124,7 @@ class GenerationCall::Prompt {
     return std::find(ends.begin(), ends.end(), id) != ends.end();
   }
   SequenceText& text_of(std::size_t sequence) {
-    return texts_.try_emplace(sequence, call_->options_, number_, call_->config_.stop_strings).first->second;
+    return texts_.try_emplace(sequence, call_->options_, number_, call_->config_).first->second;
   }
 
   std::shared_ptr<const GenerationCall> call_;
@@ -140,10 +143,9 @@ GenerationCall::GenerationCall(const GenerationConfig& config, const GenerateOpt
                    .length_penalty = config.length_penalty,
                    .early_stopping = config.early_stopping,
                    .eos = config.eos_token_id,
-                   .processors = logits_processors(config),
+                   .processors = logits_processors(config, options.processors),
                    .scores = options.scores,
                    .alternatives = options.alternatives};
-  loop.processors.insert(loop.processors.end(), options.processors.begin(), options.processors.end());
   if (config.do_sample && config.temperature != 0.0) loop.seed = options.seed;
   loop_ = std::make_shared<const LoopOptions>(std::move(loop));
 }

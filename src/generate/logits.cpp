@@ -207,7 +207,7 @@ LogitsProcessor renormalize_logits() {
   };
 }
 
-std::vector<LogitsProcessor> logits_processors(const GenerationConfig& c) {
+std::vector<LogitsProcessor> logits_processors(const GenerationConfig& c, std::span<const LogitsProcessor> own) {
   std::vector<LogitsProcessor> list;
   auto add_if = [&](bool wanted, auto&& make) {
     if (wanted) list.push_back(make());
@@ -232,6 +232,7 @@ std::vector<LogitsProcessor> logits_processors(const GenerationConfig& c) {
   add_if(!c.suppress_tokens.empty(), [&] { return suppress_tokens(c.suppress_tokens); });
   add_if(!c.begin_suppress_tokens.empty(),
          [&] { return begin_suppress_tokens(c.begin_suppress_tokens, c.forced_bos_token_id.has_value()); });
+  list.insert(list.end(), own.begin(), own.end());
   if (c.do_sample) {
     add_if(c.temperature != 1.0 && c.temperature != 0.0, [&] { return temperature(c.temperature); });
     add_if(c.top_k != 0, [&] { return top_k_only(c.top_k); });

@@ -1,5 +1,7 @@
 #include "serve/api.h"
 
+#include <strings.h>
+
 #include <cstring>
 
 #include "models/shared/purpose.h"
@@ -35,7 +37,9 @@ bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
 }
 
 std::string body_of(int status) {
-  const std::string message = status == 431 ? "the head of the request is too large" : "the request did not come in time";
+  const std::string message = status == 431 ? "the head of the request is too large"
+      : status == 400                       ? "the head of the request does not say how long its body is"
+                                            : "the request did not come in time";
   return dump(error_json(ApiError(status, message)));
 }
 
@@ -110,6 +114,7 @@ void Api::add_routes(HttpServer& http) {
 }
 
 void Api::answer(const httplib::Request& request, httplib::Response& response) {
+  const_cast<httplib::Request&>(request).ranges.clear();  // all is sent, whatever part of it is asked for: httplib would send less
   const auto begun = Clock::now();
   std::string endpoint = "other";
   if (!options_.cors_origin.empty()) {
@@ -142,22 +147,37 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
     response.status = 200;
     found->second(request, response);
   } catch (const ApiError& e) {
-    send_error(e, response);
+    send_error(for_clients(e), response);
   } catch (const Error& e) {
-    send_error(ApiError(400, e.what(), {}, "invalid_value"), response);
+    send_error(for_clients(ApiError(400, e.what(), {}, "invalid_value")), response);
   } catch (const std::future_error&) {
     send_error(ApiError(503, "the server is shutting down"), response);
   } catch (const std::exception& e) {
-    send_error(ApiError(500, e.what()), response);
+    send_error(for_clients(ApiError(500, e.what())), response);
   }
   counters_.request(endpoint, response.status, Clock::now() - begun);
+}
+
+ApiError Api::for_clients(const ApiError& e) const {
+  std::string message = e.what();
+  const auto call = [&](const std::string& folder, const std::string& name) {
+    for (std::size_t at = 0; !folder.empty() && (at = message.find(folder, at)) != std::string::npos; at += name.size())
+      message.replace(at, folder.size(), name);
+  };
+  for (const auto& m : models_) call(m->folder().string(), m->name());
+  if (training_ != nullptr) call(training_->folder().string(), "training");
+  ApiError same(e.status, message, e.param, e.code);
+  same.retry_after = e.retry_after;
+  return same;
 }
 
 // What shows nothing of the models is for everybody: health and the description, and the page.
 void Api::check_key(const httplib::Request& request) const {
   if (options_.api_key.empty() || request.path == "/health" || request.path == "/openapi.json") return;
-  std::string given = request.get_header_value("Authorization");
-  if (given.starts_with("Bearer ")) given.erase(0, std::strlen("Bearer "));
+  const std::string header = request.get_header_value("Authorization");
+  constexpr std::string_view scheme = "bearer ";
+  std::string given;
+  if (header.size() > scheme.size() && strncasecmp(header.c_str(), scheme.data(), scheme.size()) == 0) given = header.substr(scheme.size());
   if (given.empty() && request.path == "/translate") {  // LibreTranslate's clients send it in the body
     const json body = is_form(request) ? json() : json::parse(request.body, nullptr, false);
     if (is_form(request)) given = request.get_param_value("api_key");

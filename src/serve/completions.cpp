@@ -48,6 +48,7 @@ bool wants_usage(const AnyOf& options) {
 struct AnswerChoice {
   std::string text = {};
   std::optional<FinishReason> finish = {};
+  std::size_t offset = 0;  // characters of the text before the next token
   json tokens = json::array(), token_logprobs = json::array(), top_logprobs = json::array(), text_offset = json::array();  // completions
   json content = json::array();                                                                                            // chat
 };
@@ -58,20 +59,35 @@ struct AnswerShape {
   std::string id = {}, model = {};
   std::int64_t created = 0;
   const Tokenizer* tokenizer = nullptr;
+  std::shared_ptr<const std::vector<std::string>> bytes = {};  // of the tokens; with logprobs
 
   std::string object(bool chunk) const { return chat ? chunk ? "chat.completion.chunk" : "chat.completion" : "text_completion"; }
   json envelope(bool chunk) const {
     return {{"id", id}, {"object", object(chunk)}, {"created", created}, {"model", model}, {"choices", json::array()}};
   }
-  std::string token_text(std::int32_t token) const {
-    return token >= 0 && token < tokenizer->size() ? tokenizer->decode(std::span(&token, 1), false) : "";
+  // Of tokens that have none, such as special ones, their names.
+  std::string token_bytes(std::int32_t token) const {
+    if (token < 0 || token >= tokenizer->size()) return "";
+    const std::string& known = (*bytes)[static_cast<std::size_t>(token)];
+    return known.empty() ? tokenizer->decode(std::span(&token, 1), false) : known;
+  }
+  // Parts of characters as OpenAI writes them.
+  static std::string shown(const std::string& bytes) {
+    if (is_valid_utf8(bytes)) return bytes;
+    std::string text = "bytes:";
+    for (const char c : bytes) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    return text;
+  }
+  static std::size_t characters(std::string_view text) {
+    return static_cast<std::size_t>(
+        std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
   }
 
   json chat_logprob(std::int32_t token, float score) const {
-    const std::string text = token_text(token);
-    json bytes = json::array();
-    for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
-    return {{"token", text}, {"logprob", score}, {"bytes", bytes}};
+    const std::string text = token_bytes(token);
+    json each = json::array();
+    for (const char c : text) each.push_back(static_cast<unsigned char>(c));
+    return {{"token", shown(text)}, {"logprob", score}, {"bytes", each}};
   }
   void add(AnswerChoice& choice, const GenerationEvent& e) const {
     if (logprobs && chat) {
@@ -80,12 +96,15 @@ struct AnswerShape {
       for (const TokenScore& t : e.best) one["top_logprobs"].push_back(chat_logprob(t.id, t.score));
       choice.content.push_back(std::move(one));
     } else if (logprobs) {
-      choice.tokens.push_back(token_text(e.id));
+      const std::string text = token_bytes(e.id);
+      choice.tokens.push_back(shown(text));
       choice.token_logprobs.push_back(e.score);
       json best = json::object();
-      for (const TokenScore& t : e.best) best[token_text(t.id)] = t.score;
+      for (const TokenScore& t : e.best) best[shown(token_bytes(t.id))] = t.score;
+      best[shown(text)] = e.score;  // whether it is one of the best or not
       choice.top_logprobs.push_back(best);
-      choice.text_offset.push_back(choice.text.size());
+      choice.text_offset.push_back(choice.offset);
+      choice.offset += characters(text);
     }
     choice.text += e.text;
     if (e.finish) choice.finish = e.finish;
@@ -133,7 +152,7 @@ namespace {
 void answer_at_once(RunningAnswer& running, std::size_t choices, httplib::Response& response) {
   std::vector<AnswerChoice> all(choices);
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (running.shape.echo) all[i].text = running.echoes[i / running.n];
+    if (running.shape.echo) all[i].text = running.echoes[i / running.n], all[i].offset = AnswerShape::characters(all[i].text);
   while (running.generation != nullptr) {
     const std::optional<GenerationEvent> event = running.generation->next();
     if (!event) break;
@@ -151,9 +170,10 @@ void answer_at_once(RunningAnswer& running, std::size_t choices, httplib::Respon
 
 // Events of text/event-stream. `done` is told the tokens when it ends, however it does.
 void answer_as_stream(const std::shared_ptr<RunningAnswer>& running, std::size_t choices, bool usage, httplib::Response& response,
-                      const std::function<void(const RunningAnswer&)>& done) {
+                      const std::function<void(const RunningAnswer&, bool success)>& done) {
   const auto begun = std::make_shared<std::vector<std::uint8_t>>(choices, 0);
-  const auto provider = [running, begun, usage](std::size_t, httplib::DataSink& sink) {
+  const auto offsets = std::make_shared<std::vector<std::size_t>>(choices, 0);
+  const auto provider = [running, begun, offsets, usage](std::size_t, httplib::DataSink& sink) {
     const auto send = [&](const std::string& data) {
       const std::string event = "data: " + data + "\n\n";
       return sink.write(event.data(), event.size());
@@ -167,7 +187,9 @@ void answer_as_stream(const std::shared_ptr<RunningAnswer>& running, std::size_t
         const std::size_t index = running->index(*event);
         const bool first = (*begun)[index] == 0;
         if (first && running->shape.echo) piece.text = running->echoes[event->prompt];
+        piece.offset = first ? AnswerShape::characters(piece.text) : (*offsets)[index];
         running->shape.add(piece, *event);
+        (*offsets)[index] = piece.offset;
         (*begun)[index] = 1;
         // Nothing to show yet: a part of a character.
         if (piece.text.empty() && !piece.finish && !first && !running->shape.logprobs) return true;
@@ -192,8 +214,8 @@ void answer_as_stream(const std::shared_ptr<RunningAnswer>& running, std::size_t
     }
   };
   response.set_header("Cache-Control", "no-cache");
-  response.set_chunked_content_provider("text/event-stream", provider, [running, done](bool) {
-    done(*running);
+  response.set_chunked_content_provider("text/event-stream", provider, [running, done](bool success) {
+    done(*running, success);
     running->generation.reset();
   });
 }
@@ -290,7 +312,8 @@ GenerationConfig Api::settings(const HostedModel& model, const SamplingFields& r
 }
 
 // Tokens that may be generated behind a prompt.
-std::int64_t Api::room(const HostedModel& model, std::int64_t prompt, std::optional<std::int64_t> wanted, std::int64_t usual) const {
+std::int64_t Api::room(const HostedModel& model, std::int64_t prompt, std::optional<std::int64_t> wanted, std::int64_t usual,
+                       const std::string& field) const {
   const std::int64_t own = model.generator() != nullptr ? model.generator()->context() : 0;
   std::int64_t context = options_.max_context;
   if (own > 0) context = context > 0 ? std::min(context, own) : own;
@@ -300,7 +323,7 @@ std::int64_t Api::room(const HostedModel& model, std::int64_t prompt, std::optio
   if (context > 0 && prompt + wanted.value_or(1) > context)
     throw ApiError(
         400, fmt::format("the prompt has {} tokens and {} are asked for: the model's context is {}", prompt, wanted.value_or(1), context),
-        "messages", "context_length_exceeded");
+        field, "context_length_exceeded");
   const std::int64_t left = context > 0 ? context - prompt : options_.max_tokens;
   return wanted.value_or(std::min({usual, left, options_.max_tokens}));
 }
@@ -323,9 +346,13 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
     prompts.push_back(std::move(prompt.ids));
   }
   if (prompts.size() > 256) detail::wrong("prompt", "256 prompts or fewer");
-  std::int64_t longest = 0;
-  for (const auto& ids : prompts) running->prompt_tokens += std::ssize(ids), longest = std::max<std::int64_t>(longest, std::ssize(ids));
-  const std::int64_t max_tokens = room(model, longest, body.max_tokens, 16);
+  // The model itself ends each answer where its context does; a smaller one of the server's holds for all of them.
+  std::int64_t max_tokens = options_.max_context > 0 ? options_.max_tokens : 0;
+  for (const auto& ids : prompts) {
+    running->prompt_tokens += std::ssize(ids);
+    const std::int64_t room_here = room(model, std::ssize(ids), body.max_tokens, 16, "prompt");
+    max_tokens = options_.max_context > 0 ? std::min(max_tokens, room_here) : std::max(max_tokens, room_here);
+  }
   GenerateOptions options;
   options.scores = body.logprobs.has_value();
   options.alternatives = body.logprobs.value_or(0);
@@ -336,7 +363,8 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
                     .id = new_id("cmpl"),
                     .model = model.name(),
                     .created = std::time(nullptr),
-                    .tokenizer = model.tokenizers().target.get()};
+                    .tokenizer = model.tokenizers().target.get(),
+                    .bytes = body.logprobs ? model.target_bytes() : nullptr};
   finish_answer(model, running, std::move(prompts), config, std::move(options), max_tokens, body.stream.value_or(false),
                 wants_usage(body.stream_options), response);
 }
@@ -356,7 +384,7 @@ void Api::chat(const httplib::Request& request, httplib::Response& response) {
   const auto running = std::make_shared<RunningAnswer>();
   running->prompt_tokens = std::ssize(ids);
   const auto wanted = body.max_completion_tokens ? body.max_completion_tokens : body.max_tokens;
-  const std::int64_t max_tokens = room(model, std::ssize(ids), wanted, options_.max_tokens);
+  const std::int64_t max_tokens = room(model, std::ssize(ids), wanted, options_.max_tokens, "messages");
   GenerateOptions options;
   options.scores = body.logprobs.value_or(false);
   options.alternatives = body.top_logprobs.value_or(0);
@@ -367,7 +395,8 @@ void Api::chat(const httplib::Request& request, httplib::Response& response) {
                     .id = new_id("chatcmpl"),
                     .model = model.name(),
                     .created = std::time(nullptr),
-                    .tokenizer = model.tokenizers().target.get()};
+                    .tokenizer = model.tokenizers().target.get(),
+                    .bytes = options.scores ? model.target_bytes() : nullptr};
   finish_answer(model, running, {std::move(ids)}, config, std::move(options), max_tokens, body.stream.value_or(false),
                 wants_usage(body.stream_options), response);
 }
@@ -387,10 +416,18 @@ void Api::finish_answer(HostedModel& model, const std::shared_ptr<RunningAnswer>
   } catch (const Error& e) {
     throw ApiError(400, e.what(), {}, "invalid_value");
   }
-  const auto done = [this, &model](const RunningAnswer& r) { counters_.tokens(model.name(), r.prompt_tokens, r.generated); };
+  const auto done = [this, &model](const RunningAnswer& r, bool success) {
+    counters_.tokens(model.name(), r.prompt_tokens, r.generated);
+    if (!success) counters_.cancelled(model.name());
+  };
   if (stream) return answer_as_stream(running, choices, usage, response, done);
-  answer_at_once(*running, choices, response);
-  done(*running);
+  try {
+    answer_at_once(*running, choices, response);
+  } catch (...) {
+    counters_.cancelled(model.name());
+    throw;
+  }
+  done(*running, true);
 }
 
 }  // namespace transformer::serve

@@ -7,12 +7,23 @@
 
 namespace transformer::serve {
 
+namespace {
+
+using namespace std::chrono_literals;
+
+[[noreturn]] void took_too_long() { throw ApiError(504, "the answer took too long", {}, "timeout"); }
+void check_client() {
+  if (HttpServer::client_is_gone()) throw ApiError(499, "the client has gone");
+}
+
+}  // namespace
+
 void wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, std::chrono::steady_clock::time_point until,
               const std::function<bool()>& ready) {
-  const auto soon = [&] { return std::min(until, std::chrono::steady_clock::now() + std::chrono::milliseconds(100)); };
+  const auto soon = [&] { return std::min(until, std::chrono::steady_clock::now() + 100ms); };
   while (!changed.wait_until(lock, soon(), ready)) {
-    if (std::chrono::steady_clock::now() >= until) throw ApiError(504, "the answer took too long", {}, "timeout");
-    if (HttpServer::client_is_gone()) throw ApiError(499, "the client has gone");
+    if (std::chrono::steady_clock::now() >= until) took_too_long();
+    check_client();
   }
 }
 
@@ -60,6 +71,12 @@ Generation::~Generation() {
 }
 
 std::optional<GenerationEvent> Generation::next() {
+  // Where tokens come all the time nothing is waited for.
+  if (const auto now = std::chrono::steady_clock::now(); now - looked_ > 100ms) {
+    if (now >= until_) took_too_long();
+    check_client();
+    looked_ = now;
+  }
   std::unique_lock lock(exchange_->mutex);
   wait_for(lock, exchange_->changed, until_,
            [this] { return !exchange_->events.empty() || exchange_->running == 0 || exchange_->failed != nullptr; });

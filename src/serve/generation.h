@@ -43,7 +43,7 @@ class Generation {
   HostedModel& model_;
   std::shared_ptr<Exchange> exchange_;
   std::vector<std::uint64_t> jobs_;
-  std::chrono::steady_clock::time_point until_;
+  std::chrono::steady_clock::time_point until_, looked_ = std::chrono::steady_clock::now();  // after the client
 };
 
 // Waits for `ready` under the lock, looks after the client now and then. ApiError 499 when it has gone, 504 when it is too late.

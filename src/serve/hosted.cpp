@@ -5,6 +5,7 @@
 #include <regex>
 
 #include "io/shared/json.h"
+#include "tokenizers/shared/token_bytes.h"
 #include "transformer/core/error.h"
 #include "transformer/models/text.h"
 
@@ -74,6 +75,10 @@ std::shared_ptr<const HostedModel::Translation> HostedModel::translation(const L
     }
   }
   return found;
+}
+
+std::shared_ptr<const std::vector<std::string>> HostedModel::target_bytes() const {
+  return target_bytes_.get([this] { return std::make_shared<const std::vector<std::string>>(token_bytes(*tokenizers_.target)); });
 }
 
 Languages HostedModel::named_languages() const {

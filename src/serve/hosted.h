@@ -9,6 +9,7 @@
 
 #include "generate/shared/call.h"
 #include "serve/engine.h"
+#include "transformer/core/lazy.h"
 #include "transformer/explain/explainer.h"
 #include "transformer/models/model.h"
 #include "transformer/predict/classifier.h"
@@ -45,8 +46,9 @@ class HostedModel {
   const Classifier* classifier() const { return classifier_ ? &*classifier_ : nullptr; }
   const Forecaster* forecaster() const { return forecaster_ ? &*forecaster_ : nullptr; }
   const Embedder* embedder() const { return embedder_ ? &*embedder_ : nullptr; }
-  const Explainer& explainer();                                    // on the engine's thread: it is made when it is first asked for
-  const TokenizerPair& tokenizers() const { return tokenizers_; }  // null where it has none
+  const Explainer& explainer();                                          // on the engine's thread: it is made when it is first asked for
+  const TokenizerPair& tokenizers() const { return tokenizers_; }        // null where it has none
+  std::shared_ptr<const std::vector<std::string>> target_bytes() const;  // of each token, see tokenizers/shared/token_bytes.h
   std::shared_ptr<const Model> model() const { return model_; }
 
  private:
@@ -65,6 +67,7 @@ class HostedModel {
   std::optional<Embedder> embedder_;
   std::optional<Explainer> explainer_;
   TokenizerPair tokenizers_;
+  Lazy<std::shared_ptr<const std::vector<std::string>>> target_bytes_;
   std::unique_ptr<Engine> engine_;  // the last: it uses the others
 };
 

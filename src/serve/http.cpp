@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
 #include <system_error>
 
 #include "transformer/core/error.h"
@@ -30,28 +31,46 @@ void allow_many_descriptors() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// What Content-Length says; 0 where it says nothing to wait for: httplib knows what to answer then, and who expects a "100 Continue" sends
-// no body before it.
-std::int64_t announced_body(std::string_view head) {
-  std::string lower(head);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  const std::size_t at = lower.find("\r\ncontent-length:");
-  if (at == std::string::npos || lower.find("\r\nexpect:") != std::string::npos) return 0;
-  std::int64_t length = 0;
-  for (std::size_t i = lower.find_first_not_of(" \t", at + 17); i < lower.size() && lower[i] >= '0' && lower[i] <= '9'; ++i)
-    length = std::min<std::int64_t>(length * 10 + (lower[i] - '0'), std::int64_t{1} << 50);
-  return length;
+// What the head of a request says of its body.
+struct Announced {
+  std::int64_t bytes = 0;  // that are waited for before a worker takes it. Who expects a "100 Continue" sends none before it
+  bool none = true;        // there is no body
+  bool wrong = false;      // two lengths, or one that is none: others might read another request than we do
+};
+Announced announced_body(std::string_view head) {
+  Announced body;
+  std::optional<std::string> length;
+  bool chunked = false, expects = false;
+  for (std::size_t at = head.find("\r\n"); at != std::string_view::npos && at + 2 < head.size(); at = head.find("\r\n", at + 2)) {
+    const std::string_view line = head.substr(at + 2, head.find("\r\n", at + 2) - at - 2);
+    const std::size_t colon = std::min(line.find(':'), line.size());
+    std::string name(line.substr(0, colon));
+    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    chunked |= name == "transfer-encoding", expects |= name == "expect";
+    if (name != "content-length") continue;
+    const std::string_view rest = line.substr(std::min(colon + 1, line.size()));
+    const std::size_t first = std::min(rest.find_first_not_of(" \t"), rest.size());
+    const std::string value(rest.substr(first, rest.find_last_not_of(" \t") + 1 - first));
+    body.wrong |= (length && *length != value) || value.empty() || value.size() > 18 ||
+        value.find_first_not_of("0123456789") != std::string::npos;
+    length = value;
+  }
+  body.wrong |= length && chunked;
+  body.none = !length && !chunked;
+  if (length && !body.wrong && !expects) body.bytes = std::stoll(*length);
+  return body;
 }
 
 // A socket as httplib reads and writes it. All of a request must have come by a moment; each piece of an answer may wait for so long.
 class SocketStream final : public httplib::Stream {
  public:
-  SocketStream(int socket, std::chrono::steady_clock::time_point receive_until, std::chrono::milliseconds send)
-      : socket_(socket), receive_until_(receive_until), send_(send) {}
+  SocketStream(int socket, std::chrono::steady_clock::time_point receive_until, std::chrono::milliseconds send, std::int64_t most)
+      : socket_(socket), receive_until_(receive_until), send_(send), left_(most) {}
 
   bool is_readable() const override { return wait(POLLIN, left()); }
   bool is_writable() const override { return wait(POLLOUT, send_) && !closed(); }
   ssize_t read(char* to, size_t size) override {
+    if (left_ == 0) return 0;
     // httplib reads heads byte by byte.
     if (at_ == filled_) {
       if (!is_readable()) return -1;
@@ -59,7 +78,8 @@ class SocketStream final : public httplib::Stream {
       if (got <= 0) return got;
       at_ = 0, filled_ = static_cast<std::size_t>(got);
     }
-    const std::size_t n = std::min(size, filled_ - at_);
+    std::size_t n = std::min(size, filled_ - at_);
+    if (left_ > 0) n = std::min(n, static_cast<std::size_t>(left_)), left_ -= static_cast<std::int64_t>(n);
     std::memcpy(to, buffer_.data() + at_, n);
     at_ += n;
     return static_cast<ssize_t>(n);
@@ -107,6 +127,7 @@ class SocketStream final : public httplib::Stream {
   int socket_;
   std::chrono::steady_clock::time_point receive_until_;
   std::chrono::milliseconds send_;
+  std::int64_t left_;  // bytes of a request that ends with its head; -1: httplib knows where it ends
   std::array<char, 4096> buffer_{};
   std::size_t at_ = 0, filled_ = 0;
 };
@@ -132,9 +153,10 @@ HttpServer::~HttpServer() {
 
 int HttpServer::bind(const std::string& host, int port) {
   allow_many_descriptors();
+  const int wanted = port;
   if (port == 0) port = bind_to_any_port(host);
   else if (!bind_to_port(host, port)) port = -1;
-  if (port <= 0) fail("serve", "cannot listen at {}: is the address this machine's, and is the port free?", host);
+  if (port <= 0) fail("serve", "cannot listen at {} port {}: is the address this machine's, and is the port free?", host, wanted);
   // httplib listens with room for five connections.
   if (::listen(svr_sock_, SOMAXCONN) != 0) fail("serve", "cannot listen at {}:{}: {}", host, port, std::strerror(errno));
   return port;
@@ -242,25 +264,30 @@ void HttpServer::accept_new() {
 
 // Is all of a request there that a client need not be waited for? The head, and a body that is small. Who sends a large one slowly holds a
 // worker for as long as a request may take to come.
-HttpServer::Arrived HttpServer::arrived(int socket) const {
+HttpServer::Arrival HttpServer::arrived(int socket) const {
   static thread_local std::vector<char> peeked;
   peeked.resize(static_cast<std::size_t>(limits_.head_bytes));
   const ssize_t got = ::recv(socket, peeked.data(), peeked.size(), MSG_PEEK | MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return Arrived::nothing;
-  if (got <= 0) return Arrived::end;
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {Arrived::nothing};
+  if (got <= 0) return {Arrived::end};
   const std::string_view head(peeked.data(), static_cast<std::size_t>(got));
   const std::size_t end = head.find("\r\n\r\n");
-  if (end == std::string_view::npos) return std::ssize(head) == limits_.head_bytes ? Arrived::too_much : Arrived::part;
-  const std::int64_t whole = static_cast<std::int64_t>(end) + 4 + announced_body(head.substr(0, end + 2));
-  return whole <= std::ssize(head) || whole > limits_.head_bytes ? Arrived::request : Arrived::part;
+  if (end == std::string_view::npos) return {std::ssize(head) == limits_.head_bytes ? Arrived::too_much : Arrived::part};
+  const Announced body = announced_body(head.substr(0, end + 2));
+  if (body.wrong) return {Arrived::wrong};
+  const std::int64_t head_bytes = static_cast<std::int64_t>(end) + 4, whole = head_bytes + body.bytes;
+  if (whole > std::ssize(head) && whole <= limits_.head_bytes) return {Arrived::part};
+  return {Arrived::request, {socket, body.none ? head_bytes : -1}};
 }
 
 void HttpServer::look_at(int socket) {
-  switch (arrived(socket)) {
+  const Arrival arrival = arrived(socket);
+  switch (arrival.what) {
     case Arrived::nothing: return;
     case Arrived::end: return drop(socket);
-    case Arrived::request: return hand_to_worker(socket);
+    case Arrived::request: return hand_to_worker(arrival.request);
     case Arrived::too_much: return refuse(socket, 431);
+    case Arrived::wrong: return refuse(socket, 400);
     case Arrived::part: break;
   }
   Connection& c = watched_[socket];
@@ -278,7 +305,10 @@ void HttpServer::refuse(int socket, int status) {
   const std::string body = error_body != nullptr ? error_body(status) : "";
   const std::string answer = fmt::format(
       "HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{}", status,
-      status == 431 ? "Request Header Fields Too Large" : "Request Timeout", body.size(), body);
+      status == 431       ? "Request Header Fields Too Large"
+          : status == 400 ? "Bad Request"
+                          : "Request Timeout",
+      body.size(), body);
   static_cast<void>(::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
   // What was not read would reset the connection before the client has read the answer.
   ::shutdown(socket, SHUT_WR);
@@ -294,11 +324,12 @@ void HttpServer::drop(int socket) {
   --open_;
 }
 
-void HttpServer::hand_to_worker(int socket) {
+void HttpServer::hand_to_worker(Request request) {
+  const int socket = request.socket;
   watched_.erase(socket);
   epoll_ctl(epoll_, EPOLL_CTL_DEL, socket, nullptr);
   const std::lock_guard lock(mutex_);
-  ready_.push_back(socket);
+  ready_.push_back(request);
   try {
     if (idle_workers_ < std::ssize(ready_) && std::ssize(workers_) < limits_.workers) workers_.emplace_back([this] { work(); });
   } catch (const std::system_error&) {  // no more threads: those that are there do the work, if there is one
@@ -316,11 +347,16 @@ void HttpServer::work() {
     changed_.wait(lock, [this] { return !ready_.empty() || no_more_work_; });
     --idle_workers_;
     if (ready_.empty()) return;
-    const int socket = ready_.front();
+    const Request request = ready_.front();
+    const int socket = request.socket;
     ready_.pop_front();
     lock.unlock();
-    bool goes_on = answer(socket);
-    while (goes_on && another_comes(socket)) goes_on = answer(socket);
+    bool goes_on = answer(request);
+    while (goes_on) {
+      const std::optional<Request> another = another_of(socket);
+      if (!another) break;
+      goes_on = answer(*another);
+    }
     lock.lock();
     // Returned first: the watcher takes it back before it looks at what has come on it.
     if (goes_on) returned_.push_back(socket);
@@ -334,18 +370,20 @@ void HttpServer::work() {
 }
 
 // A client that asks again at once is answered by the same worker, unless others wait: nobody has to be woken for it.
-bool HttpServer::another_comes(int socket) {
+std::optional<HttpServer::Request> HttpServer::another_of(int socket) {
   {
     const std::lock_guard lock(mutex_);
-    if (!ready_.empty() || no_more_work_) return false;
+    if (!ready_.empty() || no_more_work_) return std::nullopt;
   }
   pollfd one{socket, POLLIN, 0};
-  return ::poll(&one, 1, static_cast<int>(limits_.linger.count())) > 0 && arrived(socket) == Arrived::request;
+  if (::poll(&one, 1, static_cast<int>(limits_.linger.count())) <= 0) return std::nullopt;
+  const Arrival arrival = arrived(socket);
+  return arrival.what == Arrived::request ? std::optional(arrival.request) : std::nullopt;
 }
 
-bool HttpServer::answer(int socket) {
-  answered_socket = socket;
-  SocketStream stream(socket, Clock::now() + limits_.receive, limits_.send);
+bool HttpServer::answer(Request request) {
+  answered_socket = request.socket;
+  SocketStream stream(request.socket, Clock::now() + limits_.receive, limits_.send, request.head_only);
   bool closed = false;
   bool fine = false;
   try {

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <deque>
+#include <optional>
 #include <thread>
 #include <unordered_map>
 #include <unordered_set>
@@ -52,9 +53,17 @@ class HttpServer final : public httplib::Server {
     bool begun = false;       // part of a request is there
   };
 
-  enum class Arrived { nothing, part, request, too_much, end };  // on a connection: part of a request, a whole one, too large a head
+  struct Request {
+    int socket = -1;
+    std::int64_t head_only = -1;  // bytes of a request that has no body
+  };
+  enum class Arrived { nothing, part, request, too_much, wrong, end };  // on a connection: part of a request, a whole one, too large a head
+  struct Arrival {
+    Arrived what;
+    Request request = {};
+  };
 
-  Arrived arrived(int socket) const;
+  Arrival arrived(int socket) const;
   void watch();
   void take_back();
   bool listen_to(int socket) const;
@@ -63,10 +72,10 @@ class HttpServer final : public httplib::Server {
   void give_up_late_ones();
   void refuse(int socket, int status);
   void drop(int socket);
-  void hand_to_worker(int socket);
+  void hand_to_worker(Request request);
   void work();
-  bool another_comes(int socket);
-  bool answer(int socket);  // one request; does the connection go on?
+  std::optional<Request> another_of(int socket);
+  bool answer(Request request);  // one request; does the connection go on?
 
   HttpLimits limits_;
   int epoll_ = -1, wake_ = -1;
@@ -77,7 +86,7 @@ class HttpServer final : public httplib::Server {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<int> ready_;      // for workers
+  std::deque<Request> ready_;  // for workers
   std::vector<int> returned_;  // from workers
   std::vector<std::thread> workers_;
   int idle_workers_ = 0;

@@ -22,6 +22,7 @@ class Server::Impl {
 
   void add_model(const std::string& name, const std::filesystem::path& folder) {
     if (api_) fail("serve", "models are added before the server is started");
+    if (name.empty()) fail("serve", "the model of {} has an empty name: give it one, as in NAME=FOLDER", folder.string());
     for (const auto& m : models_)
       if (m->name() == name) fail("serve", "two models are called '{}': give one another name, as in NAME=FOLDER", name);
     EngineLimits limits{.rows = options_.max_sequences, .queue = options_.max_queue};

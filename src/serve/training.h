@@ -25,6 +25,8 @@ class WatchedTraining {
   // model that reads no text. One at a time: a training wants the processor too.
   nlohmann::json sample(const SampleRequest& request);
 
+  const std::filesystem::path& folder() const { return folder_; }
+
  private:
   struct Newest {
     std::filesystem::path folder;

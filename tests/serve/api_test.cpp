@@ -129,6 +129,69 @@ TEST(ServeApi, LogprobsAreThoseOfTheModel) {
             chat.body["choices"][0]["logprobs"]["content"][0]["top_logprobs"][0]["token"]);
 }
 
+// Tokens, their places in the text and the drawn token's logarithm, at once and as a stream.
+TEST(ServeApi, LogprobsSayWhereTokensStand) {
+  json request{{"model", "gpt"}, {"prompt", "Hello"}, {"max_tokens", 10}, {"seed", 4},
+               {"logprobs", 1},  {"echo", true},      {"stop", {"~~"}},   {"logit_bias", {{"2", -100}}}};
+  const auto whole = served().post("/v1/completions", request);
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  const json& logprobs = whole.body["choices"][0]["logprobs"];
+  const std::string text = whole.body["choices"][0]["text"];
+  std::string joined = "Hello";
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(logprobs["text_offset"][i], joined.size());
+    const std::string token = logprobs["tokens"][i];
+    joined += token;
+    EXPECT_EQ(logprobs["top_logprobs"][i][token], logprobs["token_logprobs"][i]);
+  }
+  EXPECT_EQ(joined, text);
+  request["stream"] = true;
+  json offsets = json::array();
+  for (const std::string& event : events_of(served().client().Post("/v1/completions", request.dump(), "application/json")->body)) {
+    if (event == "[DONE]") continue;
+    const json piece = json::parse(event)["choices"][0]["logprobs"]["text_offset"];
+    offsets.insert(offsets.end(), piece.begin(), piece.end());
+  }
+  EXPECT_EQ(offsets, logprobs["text_offset"]);
+}
+
+// What changes logits does so before only the best are drawn from.
+TEST(ServeApi, NarrowDrawsLeaveWhatIsAskedFor) {
+  const json boolean{{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "boolean"}}}}}};
+  for (const json& narrow : {json{{"top_k", 1}}, json{{"top_p", 0.01}}, json{{"min_p", 0.99}}}) {
+    json request{{"model", "gpt"}, {"prompt", "x"}, {"max_tokens", 20}, {"seed", 1}, {"temperature", 1.0}, {"response_format", boolean}};
+    request.update(narrow);
+    const auto answer = served().post("/v1/completions", request);
+    ASSERT_EQ(answer.status, 200) << narrow << answer.body;
+    EXPECT_TRUE(json::parse(answer.body["choices"][0]["text"].get<std::string>()).is_boolean()) << answer.body;
+  }
+  json request{{"model", "gpt"},   {"prompt", "x"},          {"max_tokens", 12},
+               {"temperature", 0}, {"frequency_penalty", 2}, {"logit_bias", {{"2", -100}}}};
+  const auto one = served().post("/v1/completions", request);
+  request["n"] = 2;
+  const auto two = served().post("/v1/completions", request);
+  for (int i : {0, 1}) EXPECT_EQ(two.body["choices"][i]["text"], one.body["choices"][0]["text"]);
+  const std::string text = one.body["choices"][0]["text"];
+  EXPECT_NE(text, std::string(text.size(), text[0])) << "the penalty changes nothing";
+}
+
+TEST(ServeApi, ALongPromptShortensNoOther) {
+  json request{{"model", "gpt"}, {"prompt", {"a", std::string(30, 'b')}}, {"seed", 1}, {"logit_bias", {{"2", -100}}}};
+  const auto both = served().post("/v1/completions", request);
+  request["prompt"] = "a";
+  EXPECT_EQ(served().post("/v1/completions", request).body["choices"][0]["text"], both.body["choices"][0]["text"]);
+}
+
+TEST(ServeApi, NoStopBeforeTheLeastTokens) {
+  json request{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 12}, {"temperature", 0}, {"logit_bias", {{"2", -100}}}};
+  const std::string text = served().post("/v1/completions", request).body["choices"][0]["text"];
+  ASSERT_EQ(text.size(), 12U);
+  request["stop"] = {text.substr(0, 1)}, request["min_tokens"] = 6;
+  const auto answer = served().post("/v1/completions", request);
+  EXPECT_GE(answer.body["choices"][0]["text"].get<std::string>().size(), 5U) << answer.body;
+  EXPECT_GE(answer.body["usage"]["completion_tokens"], 6);
+}
+
 TEST(ServeApi, StopsAreNotShown) {
   const json request{{"model", "gpt"}, {"prompt", "q"}, {"max_tokens", 20}, {"temperature", 0}};
   const std::string whole = served().post("/v1/completions", request).body["choices"][0]["text"];
@@ -220,6 +283,8 @@ TEST(ServeApi, OtherTasks) {
   const json language = served().post("/translate", {{"q", "a"}, {"model", "mt"}, {"source", "xx"}}).body["error"];
   EXPECT_EQ(language["param"], "source");
   EXPECT_EQ(language["message"].get<std::string>().find("--"), std::string::npos) << language;
+  EXPECT_EQ(language["message"].get<std::string>().find(served().models().mt.path().string()), std::string::npos) << language;
+  EXPECT_EQ(served().get("/v1/models", {{"Range", "bytes=0-3"}}).body, models.body);
   EXPECT_EQ(served().get("/health").body["status"], "ok");
   const auto metrics = served().client().Get("/metrics");
   EXPECT_NE(metrics->body.find("transformer_generated_tokens_total{model=\"gpt\"}"), std::string::npos);

@@ -99,6 +99,20 @@ TEST(ServeHostile, WhoStaysHoldsNobodyUp) {
   EXPECT_TRUE(answered(stays));
 }
 
+// A request that says nothing of a body has none; one that says two things of it is not understood.
+TEST(ServeHostile, LengthsThatAreMissingOrWrong) {
+  const Served served({}, false);
+  const auto begun = std::chrono::steady_clock::now();
+  for (const std::string head : {"", "Content-Length: -5\r\n", "Content-Length: 99999999999999999999\r\n", "Content-Length: 2, 2\r\n",
+                                 "Content-Length: 2\r\nContent-Length: 3\r\n", "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n"}) {
+    const RawClient client(served.port());
+    ASSERT_TRUE(client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + head + "\r\n"));
+    EXPECT_TRUE(client.receive_some().starts_with("HTTP/1.1 400")) << head;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 5s);
+  EXPECT_TRUE(still_answers(served));
+}
+
 TEST(ServeHostile, BodiesThatAreTooLarge) {
   const Served served({.max_body_bytes = 1000}, false);
   const auto answer = served.post("/v1/completions", {{"model", "gpt"}, {"prompt", std::string(5000, 'a')}});

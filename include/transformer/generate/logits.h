@@ -92,6 +92,8 @@ LogitsProcessor epsilon_cutoff(double epsilon);
 LogitsProcessor eta_cutoff(double epsilon);
 
 // All that the configuration asks for, in Hugging Face's order. Those for drawing only with do_sample.
-std::vector<LogitsProcessor> logits_processors(const GenerationConfig& config);
+// `own` stand where Hugging Face has them: behind all but temperature, top_k and the others that narrow a draw, which would else leave
+// nothing of what they want.
+std::vector<LogitsProcessor> logits_processors(const GenerationConfig& config, std::span<const LogitsProcessor> own = {});
 
 }  // namespace transformer
