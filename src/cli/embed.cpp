@@ -50,7 +50,8 @@ void embed(const EmbedConfig& config, const ComputeConfig& compute) {
   const bool npy = config.out.ends_with(".npy");
   if (!config.out.empty() && !npy && !config.out.ends_with(".safetensors"))
     throw CLI::ValidationError("--out is '" + config.out + "': expected a name that ends with .safetensors or .npy");
-  keep_apart({{"--input", config.text.empty() ? or_standard(config.input) : ""}}, {{"--out", or_standard(config.out)}});
+  keep_apart({{"MODEL", config.model}, {"--adapter", config.adapter}, {"--input", config.text.empty() ? or_standard(config.input) : ""}},
+             {{"--out", or_standard(config.out)}});
   Context ctx(compute.context());
   const Embedder embedder = Embedder::load(ctx, config.model, config.adapter);
   TextReport report;

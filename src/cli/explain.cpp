@@ -65,7 +65,7 @@ void check(const ExplainConfig& c) {
   if (c.model.empty() && !places) throw CLI::RequiredError("MODEL");
   if (inputs == 0 && !places) throw CLI::RequiredError("--text, --image or --csv");
   if (places && (ends(c, ".html") || ends(c, ".json"))) throw CLI::ValidationError("--view: this one is a picture, .svg or .png");
-  keep_apart({{"--image", c.image}, {"--csv", c.csv}}, {{"--out", c.out}});
+  keep_apart({{"MODEL", c.model}, {"--image", c.image}, {"--csv", c.csv}}, {{"--out", c.out}});
 }
 
 Explanation look(Context& ctx, const ExplainConfig& c, const Explainer& explainer) {

@@ -27,8 +27,20 @@ NamedFile with_standard(const NamedFile& file, const char* name, const char* pat
   return file.path == "-" ? NamedFile{name, path} : file;
 }
 
+// A file that is there, in this folder or in one of its own.
+bool is_inside(const fs::path& file, const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error) || !fs::is_directory(folder, error)) return false;
+  for (fs::path at = fs::canonical(file, error); at.has_relative_path(); at = at.parent_path())
+    if (fs::equivalent(at.parent_path(), folder, error)) return true;
+  return false;
+}
+
 void refuse_same(const NamedFile& a, const NamedFile& b) {
-  if (a.path.empty() || b.path.empty() || !same_file(a.path, b.path)) return;
+  if (a.path.empty() || b.path.empty()) return;
+  if (is_inside(b.path, a.path))
+    throw CLI::ValidationError(fmt::format("{} is a file of {}, {}: give what is written a name of its own", b.flag, a.flag, b.path));
+  if (!same_file(a.path, b.path)) return;
   throw CLI::ValidationError(
       fmt::format("{} and {} are the same file, {}: give what is written a name of its own", a.flag, b.flag, b.path));
 }

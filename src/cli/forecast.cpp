@@ -32,7 +32,7 @@ struct ForecastVerb {
 // What can be said of the names before anything is computed.
 void check_names(const ForecastVerb& verb) {
   if (!verb.plot.empty() && !verb.plot.ends_with(".svg")) throw CLI::ValidationError("--plot: expected a name that ends in .svg");
-  keep_apart({{"--csv", verb.csv}}, {{"--out", or_standard(verb.out)}, {"--plot", verb.plot}});
+  keep_apart({{"MODEL", verb.model}, {"--csv", verb.csv}}, {{"--out", or_standard(verb.out)}, {"--plot", verb.plot}});
 }
 
 // The table, in a file or on standard output, and then the picture. Nothing is written when one of the files cannot be made.

@@ -42,7 +42,7 @@ void run(const RunConfig& config) {
   for (const auto& [value, name] :
        {std::pair{&config.model, "MODEL"}, std::pair{&config.inputs, "--inputs"}, std::pair{&config.outputs, "--outputs"}})
     if (value->empty()) throw CLI::RequiredError(name);
-  keep_apart({{"--inputs", config.inputs}}, {{"--outputs", config.outputs}});
+  keep_apart({{"MODEL", config.model}, {"--adapter", config.adapter}, {"--inputs", config.inputs}}, {{"--outputs", config.outputs}});
   Context ctx(ComputeConfig{.device = config.device, .threads = config.threads, .precision = config.dtype}.context());
   // Gradients are of float32 weights; otherwise no more than what is computed with is in memory.
   const auto model = load_model(ctx, config.model,

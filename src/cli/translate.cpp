@@ -33,7 +33,8 @@ void translate(const TranslateVerb& config, const Languages& languages, const Se
                const ComputeConfig& compute) {
   if (config.model.empty()) throw CLI::RequiredError("MODEL");
   InputLines input(config.text, config.input);
-  keep_apart({{"--input", config.text.empty() ? or_standard(config.input) : ""}}, {{"--output", or_standard(config.output)}});
+  keep_apart({{"MODEL", config.model}, {"--adapter", config.adapter}, {"--input", config.text.empty() ? or_standard(config.input) : ""}},
+             {{"--output", or_standard(config.output)}});
   const GenerationConfig generation = search.config();
   Context ctx(compute.context());
   const Translator translator = Translator::load(ctx, config.model, languages, config.adapter);

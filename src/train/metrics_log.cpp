@@ -28,6 +28,10 @@ std::string read_if_there(const std::filesystem::path& path) {
   return read_file(path);
 }
 
+[[noreturn]] void refuse(const std::filesystem::path& path) {
+  fail(path.string(), "is not of a training: choose another folder, so that it is not lost");
+}
+
 // The lines that end as lines do. What follows the last newline was being written when the process died.
 std::vector<std::string_view> whole_lines(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -81,6 +85,7 @@ struct MetricsLog::Files {
 
   void open_jsonl(const std::filesystem::path& path, std::int64_t resume_step) {
     const std::string text = read_if_there(path);
+    if (const auto lines = whole_lines(text); !text.empty() && (lines.empty() || !step_of_json(lines.front()))) refuse(path);
     std::string kept;
     for (const std::string_view line : whole_lines(text))
       if (const auto step = step_of_json(line); step && *step <= resume_step) kept.append(line) += '\n';
@@ -92,8 +97,9 @@ struct MetricsLog::Files {
     const std::string text = read_if_there(path);
     std::vector<std::string_view> lines = whole_lines(text);
     const std::string own = header();
-    const bool known = !lines.empty() && (lines[0] == own || lines[0].starts_with(own + ",")) && resume_step >= 0;
-    if (known) {
+    const bool ours = !lines.empty() && (lines[0] == own || lines[0].starts_with(own + ","));
+    if (!text.empty() && !ours) refuse(path);
+    if (ours && resume_step >= 0) {
       std::string_view rest = lines[0].substr(own.size());
       while (!rest.empty()) {
         rest.remove_prefix(1);

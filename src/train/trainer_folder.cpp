@@ -122,6 +122,21 @@ void Trainer::State::decide_parts(std::int64_t saved) {
         fmt::format("note: batches are cut into {} parts, not {} as before: other elements are dropped from here on", parts, saved));
 }
 
+// Before a new training: nothing that it writes in the end may be there already, and be lost then.
+void Trainer::State::refuse_others_files() const {
+  std::vector<fs::path> written;
+  std::vector<std::string> names = task.files_beside();
+  for (const char* name : {"generation_config.json", "test.json", "valid_report.json", "test_report.json"}) names.emplace_back(name);
+  for (const std::string& name : names) written.push_back(name);
+  for (const char* inner : {"average", "merged"}) {
+    for (const std::string& name : names) written.push_back(fs::path(inner) / name);
+    for (const char* name : {"config.json", "model.safetensors"}) written.push_back(fs::path(inner) / name);
+  }
+  for (const fs::path& name : written)
+    if (fs::exists(folder / name))
+      fail((folder / name).string(), "a training in this folder would write over it; choose another folder, so that it is not lost");
+}
+
 void Trainer::State::resume() {
   if (processes.first())
     for (const fs::path& at : {folder, folder / "average"}) remove_temporary_files(at);  // of a run that was killed
@@ -132,6 +147,7 @@ void Trainer::State::resume() {
       if (fs::exists(folder / name))
         fail(folder.string(),
              "this folder holds a model ({}) but no state of training to go on from; choose another folder, so that it is not lost", name);
+    if (processes.first()) refuse_others_files();
     decide_parts(0);
     if (config.ema_decay > 0.0F) begin_average();
     if (processes.first()) log.emplace(folder);

@@ -94,6 +94,7 @@ struct Trainer::State : Position {
 
   void resume();
   void save();
+  void refuse_others_files() const;
   void save_best();
   void save_model(const std::filesystem::path& at);
   std::vector<TensorToSave> optimizer_tensors(const std::vector<Adam::State>& states) const;

@@ -44,6 +44,38 @@ TEST_F(Files, AlsoThroughLinksAndOtherSpellings) {
   EXPECT_EQ(run("translate model --input /dev/null --output /dev/null").code, 1);
 }
 
+TEST_F(Files, WhatAModelIsMadeOfIsKept) {
+  fs::create_directories(folder_ / "M/inner");
+  for (const char* name : {"M/model.safetensors", "M/inner/tokenizer.json", "t.de"}) write(name, "mine\n");
+  fs::create_symlink("M", folder_ / "other");
+  for (const char* arguments :
+       {"translate M --text a --output M/model.safetensors", "translate other --text a --output M/inner/tokenizer.json",
+        "forecast M --csv t.de --out M/model.safetensors", "embed M --text a --out M/model.safetensors",
+        "run M --inputs t.de --outputs other/model.safetensors", "tokenize M --to-bin M/inner/tokenizer.json"})
+    expect_usage(arguments, "is a file of MODEL");
+  expect_usage("train translate --source t.de --target t.de --dump-config t.de", "--dump-config are the same file");
+  for (const char* name : {"M/model.safetensors", "M/inner/tokenizer.json", "t.de"}) EXPECT_EQ(read(name), "mine\n");
+  // What is new, and beside the model's own, may lie there.
+  EXPECT_EQ(run("translate M --text a --output M/new.txt").code, 1);
+}
+
+// A training writes more than weights: none of it over what is there.
+TEST_F(Files, ATrainingKeepsWhatIsInItsFolder) {
+  fs::create_directory(folder_ / "w");
+  const std::string text = "to be or not to be that is the question\n";
+  for (const char* name : {"metrics.csv", "metrics.jsonl", "tokenizer.json", "test.json"}) {
+    const std::string path = std::string("w/") + name;
+    write(path, text + text + text);
+    const CommandResult r = run("train lm --text " + path +
+                                " --context 8 --d-model 8 --num-heads 2 --num-layers 1 --batch-size 2 --max-update 2 --save-dir w");
+    EXPECT_EQ(r.code, 1) << name;
+    expect_parts(r.err, {name, "another folder"});
+    EXPECT_EQ(read(path), text + text + text);
+    fs::remove_all(folder_ / "w");
+    fs::create_directory(folder_ / "w");
+  }
+}
+
 TEST_F(Files, ASettingsFileIsNotReplacedByItsOwnDump) {
   write("F.toml", "# my notes\nmax_update = 7\n");
   expect_usage("train lm --config F.toml --dump-config F.toml", "--config and --dump-config are the same file");

@@ -250,9 +250,20 @@ TEST(MetricsLog, ANewRunKeepsNothing) {
   EXPECT_EQ(events_of(event_files(folder.path()).at(1)).at(1).step, 0);
 }
 
+// Files of these names that are of no training are somebody's.
+TEST(MetricsLog, OthersFilesAreKept) {
+  for (const auto& [name, text] :
+       {std::pair{"metrics.csv", "date,weather\n1,rain\n"}, {"metrics.jsonl", "{\"text\":\"a\"}\n"}, {"metrics.csv", "x"}})
+    for (const std::int64_t step : {-1, 5}) {
+      const test::TemporaryFolder folder;
+      std::ofstream(folder / name) << text;
+      EXPECT_THROW(MetricsLog(folder.path(), step), Error);
+      EXPECT_EQ(read_file(folder / name), text);
+    }
+}
+
 TEST(MetricsLog, ResumesWhereFilesAreMissingOrForeign) {
   const test::TemporaryFolder folder;
-  std::ofstream(folder / "metrics.csv") << "date,weather\n1,rain\n";
   std::ofstream(folder / "metrics.jsonl") << "{\"step\":1}\nnot json\n[1]\n{\"step\":\"2\"}\n{\"step\":9}\n{\"step\":2}\n";
   MetricsLog(folder.path(), 5).add(loss_at(6, 0.5));
   EXPECT_EQ(lines_of(folder / "metrics.csv"), (Lines{"step,epoch,split,seconds,loss", "6,1,train,0.5,0.5"}));

@@ -97,6 +97,16 @@ TEST(TrainerFolder, AModelThatIsThereIsNotOverwritten) {
   }
 }
 
+TEST(TrainerFolder, NothingElseThatIsThereIsOverwritten) {
+  for (const char* name : {"generation_config.json", "test.json", "average/config.json", "merged/model.safetensors", "metrics.csv"}) {
+    const TemporaryFolder folder;
+    fs::create_directories((folder / name).parent_path());
+    std::ofstream(folder / name) << "somebody's";
+    expect_error([&] { train(config_in(folder.path())); }, {name, "another folder"});
+    EXPECT_EQ(bytes_of(folder / name), "somebody's");
+  }
+}
+
 TEST(TrainerFolder, OneFolderHasOneTrainer) {
   const TemporaryFolder folder;
   Context ctx;
