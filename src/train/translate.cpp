@@ -1,6 +1,8 @@
 #include "transformer/train/translate.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/shared/share_out.h"
@@ -162,6 +164,13 @@ void save_marian_tokenizers(const TokenizerPair& pair, const fs::path& folder) {
              tokenizer_config(tokens, {{"tokenizer_class", "MarianTokenizer"}, {"separate_vocabs", !pair.joint()}}));
 }
 
+// Tokens of a sequence that a fresh model takes.
+std::int64_t longest_of(const TransformerConfig& model) {
+  const bool endless = model.positions == PositionKind::none || model.positions == PositionKind::relative ||
+      model.positions == PositionKind::alibi;
+  return endless ? std::numeric_limits<std::int32_t>::max() : model.max_len;
+}
+
 }  // namespace
 
 TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, TransformerConfig model, const std::optional<fs::path>& resumed)
@@ -173,7 +182,7 @@ TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, Transf
   config_.arch = decided(config.arch, model, config.separate_vocabularies, resumed);
   const auto [training, validation] = open_text(config);
   take_tokenizers(resumed, [this] { return made_tokenizers(); });
-  read(training, validation);
+  read(training, validation, longest_of(model));
   build(std::move(model));
 }
 
@@ -182,7 +191,7 @@ TranslateTask::TranslateTask(Context& ctx, const TranslateConfig& config, const 
   check_not_set(config);
   const auto [training, validation] = open_text(config);
   open(start);
-  read(training, validation);
+  read(training, validation, std::min(network()->encoder.max_length(), network()->decoder.max_length()));
 }
 
 TranslateTask::TranslateTask(Context& ctx, const Text& text, const TranslateConfig& config, TransformerConfig model,
@@ -190,7 +199,7 @@ TranslateTask::TranslateTask(Context& ctx, const Text& text, const TranslateConf
     : ModelTask(ctx, "train translate"), config_(config) {
   config_.arch = decided(config.arch, model, !text.tokenizers.joint(), resumed);
   take_tokenizers(resumed, [&] { return text.tokenizers; });
-  read(from_memory(text.training), text.validation.empty() ? PairSource() : from_memory(text.validation));
+  read(from_memory(text.training), text.validation.empty() ? PairSource() : from_memory(text.validation), longest_of(model));
   build(std::move(model));
 }
 
@@ -212,12 +221,10 @@ void TranslateTask::open(const FineTuning& start) {
       fail(start.from, "{} is {}: expected a token of the vocabulary, which has {}", name, id, network()->target_vocabulary());
 }
 
-void TranslateTask::read(const PairSource& training, const PairSource& validation) {
-  PairFilter filter{.max_length = config_.max_length, .max_ratio = config_.max_ratio};
-  if (!started_from().empty()) {  // one place is the start or the end token's
-    const std::int64_t longest = std::min(network()->encoder.max_length(), network()->decoder.max_length()) - 1;
-    filter.max_length = filter.max_length == 0 ? longest : std::min(filter.max_length, longest);
-  }
+void TranslateTask::read(const PairSource& training, const PairSource& validation, std::int64_t longest) {
+  --longest;  // one place is the start or the end token's
+  const PairFilter filter{.max_length = config_.max_length == 0 ? longest : std::min(config_.max_length, longest),
+                          .max_ratio = config_.max_ratio};
   const PairTokens tokens = pair_tokens(tokenizers_, target_);
   auto load = [&](const PairSource& pairs, PairReport& report) {
     return PairDataset::load(pairs, *tokenizers_.source, *tokenizers_.target, filter, report, context().threads(), tokens);

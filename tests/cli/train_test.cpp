@@ -116,6 +116,26 @@ TEST_F(Train, OtherDataVocabularyOrArchitectureIsRefusedByName) {
   EXPECT_EQ(run(with({})).code, 0);
 }
 
+// A text that is longer than the model's positions would have ended the training in the middle, the same place each time.
+TEST_F(Train, PairsThatAreTooLongForTheModelAreLeftOut) {
+  for (const char* name : {"valid.en", "valid.ko"}) {
+    const std::string text = read(name), sentence = text.substr(0, text.find('\n'));
+    std::string longer;
+    for (int i = 0; i < 20; ++i) longer += sentence + " ";
+    write(name, text + longer + "\n");
+  }
+  for (const char* positions : {"sinusoidal", "learned"}) {
+    std::vector<std::string> short_one = arguments(positions);
+    short_one.insert(short_one.end(), {"--max-update", "4", "--max-len", "40", "--positions", positions});
+    const CommandResult r = run(words(short_one));
+    ASSERT_EQ(r.code, 0) << r.err;
+    expect_parts(r.err, {"validation: 13 pairs; left out: 0 empty, 1 too long"});
+  }
+  std::vector<std::string> endless = arguments("endless");
+  endless.insert(endless.end(), {"--max-update", "4", "--max-len", "40", "--positions", "alibi"});
+  EXPECT_EQ(run(words(endless)).err.find("left out"), std::string::npos) << read("stderr");
+}
+
 TEST_F(Train, FineTunesAModelOfBefore) {
   std::vector<std::string> first = arguments("start");
   first.insert(first.end(), {"--max-update", "8"});

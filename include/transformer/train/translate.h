@@ -153,7 +153,8 @@ class TranslateTask : public ModelTask {
   void save_beside(const std::filesystem::path& folder) const override;
   void build(TransformerConfig model);
   void open(const FineTuning& start);
-  void read(const PairSource& training, const PairSource& validation);  // validation: may be empty
+  // longest: tokens of a side that the model takes. validation: may be empty.
+  void read(const PairSource& training, const PairSource& validation, std::int64_t longest);
   // What is in the checkpoint when there is one, else `fresh`, with the ids that the layout wants.
   void take_tokenizers(const std::optional<std::filesystem::path>& resumed, const std::function<TokenizerPair()>& fresh);
   TokenizerPair made_tokenizers() const;
