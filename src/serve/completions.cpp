@@ -423,8 +423,8 @@ void Api::finish_answer(HostedModel& model, const std::shared_ptr<RunningAnswer>
   if (stream) return answer_as_stream(running, choices, usage, response, done);
   try {
     answer_at_once(*running, choices, response);
-  } catch (...) {
-    counters_.cancelled(model.name());
+  } catch (const ApiError& e) {
+    if (e.status == 499 || e.status == 504) counters_.cancelled(model.name());
     throw;
   }
   done(*running, true);
