@@ -2,9 +2,12 @@
 // Kernels that hand every call on to another device's, so that something may be done around each: guarded/ opens its memory,
 // profiled/ looks at the clock.
 
+#include <functional>
 #include <memory>
+#include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "backend/kernels.h"
 
@@ -18,6 +21,7 @@ struct KernelCall {
 
 class ForwardingKernels : public Kernels {
  public:
+  using Calls = std::vector<std::function<void()>>;
   explicit ForwardingKernels(std::shared_ptr<Kernels> inner) : inner_(std::move(inner)) {}
 
   void fill(Context& ctx, float value, Tensor& y) override { call("fill", &Kernels::fill, ctx, value, y); }
@@ -165,9 +169,18 @@ class ForwardingKernels : public Kernels {
   const Kernels& inner() const { return *inner_; }
   virtual void before(const KernelCall& call) = 0;
   virtual void after() noexcept = 0;
+  // Where calls are kept with their arguments, to be made later, instead of being made; null: they are made.
+  virtual Calls* keeps() const { return nullptr; }
 
   template <class Result, class... Parameters, class... Arguments>
   Result call(const char* name, Result (Kernels::*kernel)(Context&, Parameters...), Context& ctx, Arguments&&... arguments) {
+    if (Calls* const calls = keeps()) {
+      if constexpr (std::is_void_v<Result>)
+        return calls->push_back([this, name, kernel, &ctx, kept = std::make_tuple(kept_of(arguments)...)]() mutable {
+          std::apply([&](auto&... all) { call(name, kernel, ctx, all...); }, kept);
+        });
+      else fail(name, "work that is being recorded has not been done: it has no result");
+    }
     struct Around {
       ForwardingKernels& self;
       ~Around() { self.after(); }
@@ -179,6 +192,16 @@ class ForwardingKernels : public Kernels {
 
  private:
   template <class T>
+  static constexpr bool is_span = requires(const T& x) {
+    x.begin();
+    typename T::element_type;
+  };
+  template <class T>
+  static auto kept_of(const T& x) {
+    if constexpr (is_span<T>) return std::vector<std::remove_const_t<typename T::element_type>>(x.begin(), x.end());
+    else return x;
+  }
+  template <class T>
   static double bytes_of(const T& x) {
     if constexpr (std::is_same_v<T, Tensor>)
       return x.defined() ? static_cast<double>(x.numel()) * static_cast<double>(size_of(x.dtype())) : 0.0;
@@ -186,10 +209,7 @@ class ForwardingKernels : public Kernels {
       return bytes_of(x.gradient) + 2.0 * (bytes_of(x.weight) + bytes_of(x.m) + bytes_of(x.v)) + bytes_of(x.low_precision);
     else if constexpr (std::is_same_v<T, NormGradients>) return bytes_of(x.dx);
     else if constexpr (std::is_same_v<T, NormArgs>) return bytes_of(x.sub);
-    else if constexpr (requires {
-                         x.begin();
-                         typename T::element_type;
-                       }) {
+    else if constexpr (is_span<T>) {
       double sum = 0.0;
       for (const auto& part : x) sum += bytes_of(part);
       return sum;

@@ -83,12 +83,13 @@ bool NextTokens::repeated(StepDecoder& decoder, std::span<const std::int32_t> to
     if (recorded_) patience_ = runs_ < pays ? std::min(2 * patience_, latest) : soonest;
     recorded_.reset(), runs_ = 0;
     recorded_ = record(ctx_, [this, step, &decoder] {
-      values_ = decoder.repeat(ctx_);
-      top_ = top_k(ctx_, values_, step.best, step.logarithms);
+      repeated_values_ = decoder.repeat(ctx_);
+      top_ = top_k(ctx_, repeated_values_, step.best, step.logarithms);
     });
     recorded_step_ = step;
   }
   recorded_->run(), ++runs_;
+  values_ = repeated_values_;  // a step that was not repeated may have been between
   best_ = fetch(top_);
   return true;
 }

@@ -50,7 +50,8 @@ class NextTokens {
   static constexpr std::int64_t soonest = 4, latest = 64;  // steps that are alike before the next is recorded
   std::unique_ptr<Recorded> recorded_;
   Recipe recorded_step_;
-  TopK top_;  // of a step that is repeated
+  Tensor repeated_values_;  // of a step that is repeated
+  TopK top_;                // of the same
   std::int64_t runs_ = 0, patience_ = soonest;
   std::int64_t steady_ = 0, steady_rows_ = 0;  // steps in a row with one token for each of as many rows
 };

@@ -106,14 +106,18 @@ class LaterArrival final : public Arrival {
   std::int64_t begun_ = launches;
 };
 
-// Asks for the work again: what it reads that was not put into the device's memory shows.
-class Asked final : public Recorded {
+thread_local ForwardingKernels::Calls* recorded_here = nullptr;
+
+// The kernels' calls as they were, with what they were given: nothing else of the work happens again.
+class KeptCalls final : public Recorded {
  public:
-  explicit Asked(std::function<void()> work) : work_(std::move(work)) {}
-  void run() override { work_(); }
+  explicit KeptCalls(ForwardingKernels::Calls calls) : calls_(std::move(calls)) {}
+  void run() override {
+    for (const auto& call : calls_) call();
+  }
 
  private:
-  std::function<void()> work_;
+  ForwardingKernels::Calls calls_;
 };
 
 class GuardedKernels final : public ForwardingKernels {
@@ -128,6 +132,7 @@ class GuardedKernels final : public ForwardingKernels {
     std::memcpy(to, from, bytes);
   }
   void to_host(const std::byte* from, void* to, std::size_t bytes) override {
+    if (recorded_here != nullptr) fail("copy to the host", "work that is being recorded has not been done: there is nothing to copy");
     ++waits;
     const Opened opened;
     std::memcpy(to, from, bytes);
@@ -142,7 +147,16 @@ class GuardedKernels final : public ForwardingKernels {
   int steps_ahead() const override { return 3; }
   bool has_passes() const override { return true; }  // for their memory's sake
   bool records() const override { return true; }
-  std::unique_ptr<Recorded> record(const std::function<void()>& work) override { return std::make_unique<Asked>(work); }
+  std::unique_ptr<Recorded> record(const std::function<void()>& work) override {
+    Calls calls;
+    struct Recording {
+      explicit Recording(Calls& to) { recorded_here = &to; }
+      ~Recording() { recorded_here = nullptr; }
+    };
+    const Recording recording(calls);
+    work();
+    return std::make_unique<KeptCalls>(std::move(calls));
+  }
 
   // Coarse kernels are one launch here, however the CPU composes them.
   // More columns than classes, as GPUs want them.
@@ -173,6 +187,7 @@ class GuardedKernels final : public ForwardingKernels {
     open_memory();
   }
   void after() noexcept override { close_memory(); }
+  Calls* keeps() const override { return recorded_here; }
 };
 
 }  // namespace
