@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # tests/gpu/visit.sh BUILD OUT [DATA [PART...]]: all that must be seen on a GPU: the suite on the card with its golden cases, the memory
-# checker, the same bits twice, with and without graphs and after kills, memory that runs out in mid-training, trainings (of what is there
-# of DATA/multi30k, DATA/tinyshakespeare.txt, DATA/ETTh1.csv, DATA/fashion-mnist), benchmarks beside PyTorch. Parts: suite checker bits
-# memory train bench peers; without any, all of them. Leaves its logs in OUT, and OUT/results.json, which is kept as
+# checker, the same bits twice, with and without graphs and after kills, memory that runs out in mid-training, a process that exchanges
+# with itself by NCCL, trainings (of what is there of DATA/multi30k, DATA/tinyshakespeare.txt, DATA/ETTh1.csv, DATA/fashion-mnist),
+# benchmarks beside PyTorch. Parts: suite checker bits memory nccl train bench peers; without any, all of them. Leaves its logs in OUT, and OUT/results.json, which is kept as
 # tests/gpu/results.json; parts that are run later into the same OUT are added to it.
 set -u
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 build=$1 out=$2 data=${3:-}
 parts=("${@:4}")
-((${#parts[@]})) || parts=(suite checker bits memory train bench peers)
+((${#parts[@]})) || parts=(suite checker bits memory nccl train bench peers)
 mkdir -p "$out"
 export TRANSFORMER_DEVICE=cuda
 command=$build/transformer tests=$build/tests/transformer_tests bench=$build/bench/transformer_bench
@@ -88,6 +88,21 @@ END
   note "memory taken in mid-training" "code $code, $(ls "$work/memory/checkpoints" | tail -1) kept: $(tail -1 "$out/memory.log" | tr '"\t' "' ")"
   "$command" "${common[@]}" >/dev/null 2>"$out/memory_after.log"
   note "and after it" "code $?: $(tail -1 "$out/memory_after.log" | tr '"\t' "' ")"
+}
+
+# One process that goes the way of several: by NCCL, whose own words are kept in nccl.log.
+nccl() {
+  [[ -f $data/tinyshakespeare.txt ]] || return
+  local common run
+  common=(train lm --text "$data/tinyshakespeare.txt" --vocab char --d-model 256 --num-layers 4 --num-heads 4 --context 128 --batch-size 32
+          --max-update 200 --precision bfloat16 --clip-norm 0 --quiet)
+  "$command" "${common[@]}" --save-dir "$work/alone" >/dev/null 2>"$out/nccl.log"
+  for run in optimizer weights; do
+    TRANSFORMER_PROCESSES=one NCCL_DEBUG=INFO "$command" "${common[@]}" --shard $run --save-dir "$work/$run" >>"$out/nccl.log" 2>&1
+  done
+  for run in alone optimizer weights; do sha256sum "$work/$run/model.safetensors" | cut -c1-16; done | tee "$out/nccl_bits"
+  note "NCCL: $(grep -o 'NCCL version [^ ]*' "$out/nccl.log" | tail -1), $(grep -c 'ncclCommInitRank.*COMPLETE' "$out/nccl.log") joined; alone, \
+sharded optimizer, sharded weights" "$([ "$(sort -u "$out/nccl_bits" | wc -l)" = 1 ] && echo same bits || echo different bits)"
 }
 
 # trained NAME COMMAND...: its last lines, with its time.

@@ -39,27 +39,34 @@ __global__ void column_parts(const Term term, std::int64_t rows, std::int64_t co
   }
 }
 
-// y [cols] (+)= factor · Op over the parts, which are `stride` apart.
+// y [cols] (+)= factor · Op over the parts, which are `stride` apart; blockIdx.y = 1: another y, whose parts lie behind those of the first.
+template <class Y>
+struct ColumnSums {
+  Y* y = nullptr;  // null: not wanted
+  bool accumulate = false;
+};
 template <class Op, class Y>
-__global__ void add_column_parts(const float* parts, std::int64_t blocks, std::int64_t cols, std::int64_t stride, Y* y, float factor,
-                                 bool accumulate) {
-  __shared__ float sums[8][32];
-  const std::int64_t column = std::int64_t{blockIdx.x} * 32 + threadIdx.x;
+__global__ void add_column_parts(const float* parts, std::int64_t blocks, std::int64_t cols, std::int64_t stride, ColumnSums<Y> first,
+                                 ColumnSums<Y> second, float factor) {
+  __shared__ float sums[32][33];
+  const ColumnSums<Y> to = blockIdx.y == 0 ? first : second;
+  if (to.y == nullptr) return;
+  const std::int64_t column = std::int64_t{blockIdx.x} * 32 + threadIdx.x, at = blockIdx.y * cols + column;
   float sum = Op::start;
   if (column < cols)
-    for (std::int64_t block = threadIdx.y; block < blocks; block += 8) sum = Op::of(sum, parts[block * stride + column]);
+    for (std::int64_t block = threadIdx.y; block < blocks; block += 32) sum = Op::of(sum, parts[block * stride + at]);
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || column >= cols) return;
-  for (int i = 1; i < 8; ++i) sum = Op::of(sum, sums[i][threadIdx.x]);
+  for (int i = 1; i < 32; ++i) sum = Op::of(sum, sums[i][threadIdx.x]);
   sum *= factor;
-  y[column] = from_float<Y>(accumulate ? to_float(y[column]) + sum : sum);
+  to.y[column] = from_float<Y>(to.accumulate ? to_float(to.y[column]) + sum : sum);
 }
 template <class Op, class Y>
-void add_parts(Context& ctx, const char* name, const float* parts, std::int64_t blocks, std::int64_t cols, std::int64_t stride, Y* y,
-               float factor, bool accumulate) {
-  launch(ctx, name, add_column_parts<Op, Y>, dim3(static_cast<unsigned>(blocks_of(cols, 32))), dim3(32, 8), 0, parts, blocks, cols, stride,
-         y, factor, accumulate);
+void add_parts(Context& ctx, const char* name, const float* parts, std::int64_t blocks, std::int64_t cols, std::int64_t stride,
+               const ColumnSums<Y>& first, const ColumnSums<Y>& second, float factor) {
+  const dim3 grid(static_cast<unsigned>(blocks_of(cols, 32)), second.y != nullptr ? 2 : 1);
+  launch(ctx, name, add_column_parts<Op, Y>, grid, dim3(32, 32), 0, parts, blocks, cols, stride, first, second, factor);
 }
 
 // y [cols] (+)= factor · Op over the rows of term.
@@ -75,7 +82,7 @@ void reduce_columns(Context& ctx, const char* name, const Term& term, std::int64
   };
   if (wide && cols % 8 == 0) each(std::integral_constant<int, 8>{});
   else each(std::integral_constant<int, 1>{});
-  add_parts<Op>(ctx, name, values_of<float>(parts), blocks, cols, cols, y, factor, accumulate);
+  add_parts<Op>(ctx, name, values_of<float>(parts), blocks, cols, cols, ColumnSums<Y>{y, accumulate}, {}, factor);
 }
 
 // The elements themselves.

@@ -9,26 +9,36 @@ namespace {
 // Calls f(column, values) for all elements of a row that are this thread's; wide: eight at a time, then what is left.
 template <class T, class F>
 __device__ void for_row(const T* row, std::int64_t cols, bool wide, F&& f) {
-  const std::int64_t whole = wide ? cols / 8 * 8 : 0;
-  for (std::int64_t c = threadIdx.x * 8; c < whole; c += blockDim.x * 8) {
+  const int whole = wide ? static_cast<int>(cols / 8 * 8) : 0;
+#pragma unroll 2
+  for (int c = static_cast<int>(threadIdx.x) * 8; c < whole; c += static_cast<int>(blockDim.x) * 8) {
     float v[8];
     load(row + c, v);
     f(c, v);
   }
-  for (std::int64_t c = whole + threadIdx.x; c < cols; c += blockDim.x) {
+  for (int c = whole + static_cast<int>(threadIdx.x); c < static_cast<int>(cols); c += static_cast<int>(blockDim.x)) {
     float v[1] = {to_float(row[c])};
     f(c, v);
   }
 }
 
+// What is rounded to eight bits needs no more than the processor's own approximation, whose error is some 1e-6.
+template <class T>
+__device__ float exp_for(float x) {
+  if constexpr (std::is_same_v<T, float>) return expf(x);
+  else return __expf(x);
+}
+
 __device__ std::int64_t divisor_of(const std::int64_t* count) { return count == nullptr || *count < 1 ? 1 : *count; }
 
 // With p = softmax(z): loss = -(1-ε)·log p_t - ε·mean(log p), and its gradient p - (1-ε)·onehot(t) - ε/n, divided by count.
-template <class T, class Index>
+// held: the row is kept in shared memory after it has been read.
+template <class T, class Index, bool held>
 __global__ void cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Index* targets, std::int64_t ignore, float smoothing,
                                    bool want_gradient, const std::int64_t* count, float* losses, bool wide) {
+  extern __shared__ uint4 memory[];
   const std::int64_t row = blockIdx.x, target = targets[row];
-  T* z = logits.at(row, 0);
+  T *z = logits.at(row, 0), *kept = held ? reinterpret_cast<T*>(memory) : z;
   if (target == ignore) {
     if (want_gradient)
       for (std::int64_t c = threadIdx.x; c < cols; c += blockDim.x) z[c] = from_float<T>(0.0F);
@@ -38,20 +48,21 @@ __global__ void cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Inde
   const float at_target = to_float(z[target]);
   // One pass: each thread keeps its largest value, and its sum of exponentials below that.
   float top = -INFINITY, sum = 0.0F, total = 0.0F;
-  for_row(z, cols, wide, [&](std::int64_t, const auto& v) {
+  for_row(z, cols, wide, [&](int c, const auto& v) {
     constexpr int n = sizeof(v) / sizeof(float);
+    if constexpr (held) store(v, kept + c);  // read again by the same thread
     float largest = v[0];
 #pragma unroll
     for (int i = 1; i < n; ++i) largest = Max::of(largest, v[i]);
     if (!(largest <= top)) {  // a NaN goes through too
-      sum = top == -INFINITY ? 0.0F : sum * expf(top - largest);
+      sum = top == -INFINITY ? 0.0F : sum * exp_for<T>(top - largest);
       top = largest;
     }
 #pragma unroll
-    for (int i = 0; i < n; ++i) sum += expf(v[i] - top), total += v[i];
+    for (int i = 0; i < n; ++i) sum += exp_for<T>(v[i] - top), total += v[i];
   });
   const float row_top = over_block<Max>(top);
-  sum = over_block<Sum>(top == -INFINITY ? 0.0F : sum * expf(top - row_top));
+  sum = over_block<Sum>(top == -INFINITY ? 0.0F : sum * exp_for<T>(top - row_top));
   if (smoothing != 0.0F) total = over_block<Sum>(total);
   const double scale = 1.0 / static_cast<double>(divisor_of(count)), n = static_cast<double>(cols);
   if (threadIdx.x == 0) {
@@ -61,19 +72,18 @@ __global__ void cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Inde
   }
   if (!want_gradient) return;
   const float factor = static_cast<float>(scale / sum), uniform = static_cast<float>(scale * smoothing / n);
-  for_row(z, cols, wide, [&](std::int64_t c, auto& v) {
+  for_row(kept, cols, wide, [&](int c, auto& v) {
     constexpr int k = sizeof(v) / sizeof(float);
 #pragma unroll
-    for (int i = 0; i < k; ++i) {
-      v[i] = expf(v[i] - row_top) * factor - uniform;
-      // The target's own entry anew: subtracting from the rounded p would lose digits where p is near 1.
-      if (c + i == target) {
-        const double p = exp(static_cast<double>(at_target) - row_top) / sum;
-        v[i] = static_cast<float>(scale * (p - (1.0 - smoothing) - smoothing / n));
-      }
-    }
+    for (int i = 0; i < k; ++i) v[i] = exp_for<T>(v[i] - row_top) * factor - uniform;
     store(v, z + c);
   });
+  // The target's own entry anew: subtracting from the rounded p would lose digits where p is near 1.
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const double p = exp(static_cast<double>(at_target) - row_top) / sum;
+    z[target] = from_float<T>(static_cast<float>(scale * (p - (1.0 - smoothing) - smoothing / n)));
+  }
 }
 
 __global__ void sum_losses(const float* losses, std::int64_t n, const std::int64_t* count, float* loss) {
@@ -87,6 +97,8 @@ __global__ void sum_losses(const float* losses, std::int64_t n, const std::int64
   }
   if (threadIdx.x == 0) *loss = static_cast<float>(parts[0] / static_cast<double>(divisor_of(count)));
 }
+
+constexpr std::size_t least_held = 16 << 10, most_held = 110 << 10;  // bytes of a row; two of the largest fit on a multiprocessor
 
 template <class Index>
 __global__ void count_rows(const Index* targets, std::int64_t n, std::int64_t ignore, std::int64_t* count) {
@@ -129,15 +141,21 @@ void CudaKernels::count_targets(Context& ctx, std::string_view op, const Tensor&
 
 void CudaKernels::cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing,
                                 bool want_gradient, const Tensor& count, Tensor& losses) {
-  const unsigned threads = logits.cols() >= 8192 ? 512 : logits.cols() >= 1024 ? 128 : 32;
+  const std::size_t bytes = static_cast<std::size_t>(logits.cols()) * size_of(logits.dtype());
+  const unsigned threads = bytes >= most_held / 2 ? 1024 : logits.cols() >= 8192 ? 512 : logits.cols() >= 1024 ? 128 : 32;
   visit_device_float("cross_entropy", logits.dtype(), [&]<class T>() {
     visit_index("cross_entropy", targets.dtype(), [&]<class Index>() {
       const auto* z = reinterpret_cast<const T*>(logits.raw());
       const bool wide = reinterpret_cast<std::uintptr_t>(z) % 16 == 0 && logits.row_stride() % 8 == 0;
-      launch(ctx, "cross_entropy", cross_entropy_rows<T, Index>, dim3(static_cast<unsigned>(logits.rows())), dim3(threads), 0,
-             want_gradient ? mutable_rows_of<T>(logits) : Rows<T>{const_cast<T*>(z), logits.row_stride()}, logits.cols(),
-             values_of<Index>(targets), ignore, smoothing, want_gradient, values_of<std::int64_t>(count), mutable_values_of<float>(losses),
-             wide);
+      const auto rows = [&](auto kernel, std::size_t shared) {
+        launch(ctx, "cross_entropy", kernel, dim3(static_cast<unsigned>(logits.rows())), dim3(threads), shared,
+               want_gradient ? mutable_rows_of<T>(logits) : Rows<T>{const_cast<T*>(z), logits.row_stride()}, logits.cols(),
+               values_of<Index>(targets), ignore, smoothing, want_gradient, values_of<std::int64_t>(count), mutable_values_of<float>(losses),
+               wide);
+      };
+      // Rows that the caches would lose before they are read again.
+      if (want_gradient && bytes >= least_held && bytes <= most_held) rows(cross_entropy_rows<T, Index, true>, blocks_of(bytes, 16) * 16);
+      else rows(cross_entropy_rows<T, Index, false>, 0);
     });
   });
 }

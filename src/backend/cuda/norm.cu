@@ -16,18 +16,24 @@ struct Turn {
   __device__ Turn(int turn, int thread)
       : column(pairs ? (turn * (team / 8) + thread / 8) * 64 + thread % 8 * 2 : (turn * team + thread) * 8) {}
   __device__ bool in(int cols) const { return column < cols; }
+  // As they lie in memory, so that many can be on their way at a time.
   template <class T>
-  __device__ void get(const T* row, float (&v)[8]) const {
+  __device__ Pack<T, 8> fetch(const T* row) const {
     if constexpr (pairs) {
+      Pack<T, 8> all;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        float two[2];
-        load(row + column + 16 * i, two);
-        v[2 * i] = two[0], v[2 * i + 1] = two[1];
+        const auto two = *reinterpret_cast<const Pack<T, 2>*>(row + column + 16 * i);
+        all.values[2 * i] = two.values[0], all.values[2 * i + 1] = two.values[1];
       }
+      return all;
     } else {
-      load(row + column, v);
+      return *reinterpret_cast<const Pack<T, 8>*>(row + column);
     }
+  }
+  template <class T>
+  __device__ void get(const T* row, float (&v)[8]) const {
+    unpack(fetch(row), v);
   }
   template <class T>
   __device__ void put(const float (&v)[8], T* row) const {
@@ -186,13 +192,20 @@ __global__ void norm_backward_rows(const NormBackwardRows<T> a) {
   for (std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y; row < a.rows; row += std::int64_t{gridDim.x} * blockDim.y) {
     const float mean = a.rms ? 0.0F : a.mean[row], rstd = a.rstd[row];
     float v[turns][8], g[turns][8];
+    Pack<T, 8> xs[turns], dys[turns], before[turns];
+#pragma unroll
+    for (int t = 0; t < turns; ++t) {
+      const Turn<team, pairs> turn(t, thread);
+      if (!turn.in(a.cols)) continue;
+      xs[t] = turn.fetch(a.x.at(row, 0)), dys[t] = turn.fetch(a.dy.at(row, 0));
+      if (a.accumulate) before[t] = turn.fetch(static_cast<const T*>(a.dx.at(row, 0)));
+    }
     float sum_g = 0.0F, sum_gx = 0.0F;
 #pragma unroll
     for (int t = 0; t < turns; ++t) {
       const Turn<team, pairs> turn(t, thread);
       if (!turn.in(a.cols)) continue;
-      turn.get(a.x.at(row, 0), v[t]);
-      turn.get(a.dy.at(row, 0), g[t]);
+      unpack(xs[t], v[t]), unpack(dys[t], g[t]);
       float w[8];
       if (a.weight != nullptr) turn.get(a.weight, w);
 #pragma unroll
@@ -211,12 +224,10 @@ __global__ void norm_backward_rows(const NormBackwardRows<T> a) {
     for (int t = 0; t < turns; ++t) {
       const Turn<team, pairs> turn(t, thread);
       if (!turn.in(a.cols)) continue;
-      float before[8];
-      if (a.accumulate) turn.get(a.dx.at(row, 0), before);
 #pragma unroll
       for (int i = 0; i < 8; ++i) {
         g[t][i] = rstd * (g[t][i] - mean_g - v[t][i] * mean_gx);
-        if (a.accumulate) g[t][i] += before[i];
+        if (a.accumulate) g[t][i] += to_float(before[t].values[i]);
       }
       turn.put(g[t], a.dx.at(row, 0));
       if constexpr (pairs) {
@@ -345,8 +356,8 @@ void backward_of_norm(Kernels& k, Context& ctx, const Tensor& x, const Kernels::
     const bool wide = all_wide({&x, &dy, &out.dx, &args.weight}) && cols % 8 == 0;
     const auto with = [&](auto team, auto turns) {
       constexpr int threads = decltype(team)::value, each = decltype(turns)::value;
-      constexpr unsigned teams = threads >= 128 ? 1 : 128 / threads;
-      const std::int64_t blocks = std::min<std::int64_t>(blocks_of(n, teams * 4), 528);
+      constexpr unsigned teams = threads >= 128 ? 1 : 256 / threads;
+      const std::int64_t blocks = std::min<std::int64_t>(blocks_of(n, teams * 4), teams > 1 ? 264 : 528);
       Tensor parts;
       if (dweight != nullptr || dbias != nullptr) {
         parts = Tensor::empty(ctx, {blocks, 2, cols});
@@ -356,10 +367,9 @@ void backward_of_norm(Kernels& k, Context& ctx, const Tensor& x, const Kernels::
       const dim3 grid(static_cast<unsigned>(blocks)), block(threads, teams);
       if (dsub.defined()) launch(ctx, "norm_backward", norm_backward_rows<T, threads, each, true>, grid, block, shared, rows);
       else launch(ctx, "norm_backward", norm_backward_rows<T, threads, each, false>, grid, block, shared, rows);
-      if (dweight != nullptr)
-        add_parts<Sum>(ctx, "norm_backward", rows.parts, blocks, cols, 2 * cols, dweight, 1.0F, out.accumulate_dweight);
-      if (dbias != nullptr)
-        add_parts<Sum>(ctx, "norm_backward", rows.parts + cols, blocks, cols, 2 * cols, dbias, 1.0F, out.accumulate_dbias);
+      if (parts.defined())
+        add_parts<Sum>(ctx, "norm_backward_sums", values_of<float>(parts), blocks, cols, 2 * cols,
+                       ColumnSums<float>{dweight, out.accumulate_dweight}, {dbias, out.accumulate_dbias}, 1.0F);
     };
     if (wide && with_team(cols, with)) return;
     if (out.dx.defined()) launch(ctx, "norm_backward", norm_backward_any<T>, dim3(static_cast<unsigned>(n)), dim3(256), 0, rows);

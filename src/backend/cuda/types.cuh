@@ -39,11 +39,14 @@ struct alignas(sizeof(T) * N >= 16 ? 16 : sizeof(T) * N) Pack {
   T values[N];
 };
 
-template <int N, class T>
-__device__ inline void load(const T* from, float (&to)[N]) {
-  const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(from);
+template <class T, int N>
+__device__ inline void unpack(const Pack<T, N>& pack, float (&to)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) to[i] = to_float(pack.values[i]);
+}
+template <int N, class T>
+__device__ inline void load(const T* from, float (&to)[N]) {
+  unpack(*reinterpret_cast<const Pack<T, N>*>(from), to);
 }
 template <int N, class T>
 __device__ inline void store(const float (&from)[N], T* to) {
