@@ -54,9 +54,13 @@ TEST_F(Files, WhatAModelIsMadeOfIsKept) {
         "run M --inputs t.de --outputs other/model.safetensors", "tokenize M --to-bin M/inner/tokenizer.json"})
     expect_usage(arguments, "is a file of MODEL");
   expect_usage("train translate --source t.de --target t.de --dump-config t.de", "--dump-config are the same file");
+  expect_usage("train translate --from M --dump-config M/model.safetensors", "--dump-config is a file of --from");
+  expect_usage("train lm --save-dir other --dump-config M/model.safetensors", "--dump-config is a file of --save-dir");
   for (const char* name : {"M/model.safetensors", "M/inner/tokenizer.json", "t.de"}) EXPECT_EQ(read(name), "mine\n");
   // What is new, and beside the model's own, may lie there.
   EXPECT_EQ(run("translate M --text a --output M/new.txt").code, 1);
+  EXPECT_EQ(run("translate . --text a").code, 1);  // its standard output is a file of this folder that the shell has just made
+  EXPECT_EQ(run("train lm --save-dir M --dump-config M/new.toml").code, 0);
 }
 
 // A training writes more than weights: none of it over what is there.
