@@ -80,6 +80,23 @@ TEST_F(Files, ATrainingKeepsWhatIsInItsFolder) {
   }
 }
 
+// What it would write as it is there is not lost, and no other folder is needed to find that out.
+TEST_F(Files, ATrainingTakesATokenizerFromItsOwnFolder) {
+  const std::string train = "train lm --text t.txt --context 8 --d-model 8 --num-heads 2 --num-layers 1 --batch-size 2 --max-update 2 ";
+  std::string text;
+  for (int i = 0; i < 5; ++i) text += "to be or not to be that is the question\n";
+  write("t.txt", text);
+  ASSERT_EQ(run(train + "--save-dir first").code, 0) << read("stderr");
+  fs::create_directory(folder_ / "w");
+  fs::copy_file(folder_ / "first/tokenizer.json", folder_ / "w/tokenizer.json");
+  ::setenv("TMPDIR", "/nonexistent", 1);
+  const CommandResult r = run(train + "--vocab w/tokenizer.json --save-dir w");
+  ::unsetenv("TMPDIR");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(read("w/tokenizer.json"), read("first/tokenizer.json"));
+  EXPECT_FALSE(fs::exists(folder_ / "w/.files-beside"));
+}
+
 TEST_F(Files, ASettingsFileIsNotReplacedByItsOwnDump) {
   write("F.toml", "# my notes\nmax_update = 7\n");
   expect_usage("train lm --config F.toml --dump-config F.toml", "--config and --dump-config are the same file");
