@@ -24,7 +24,8 @@ std::string path_of(const httplib::Request& request) {
 // LibreTranslate's clients send forms. (curl calls a body of JSON a form, too, unless it is told.)
 bool is_form(const httplib::Request& request) {
   const std::size_t first = request.body.find_first_not_of(" \t\r\n");
-  return request.get_header_value("Content-Type").starts_with("application/x-www-form-urlencoded") &&
+  constexpr std::string_view type = "application/x-www-form-urlencoded";
+  return strncasecmp(request.get_header_value("Content-Type").c_str(), type.data(), type.size()) == 0 &&
       (first == std::string::npos || request.body[first] != '{');
 }
 
@@ -75,9 +76,8 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
   routes_[{"GET", "/v1/models"}] = gives([this](const auto&) { return models_list(); });
   routes_[{"GET", one_model}] = gives([this](const auto& r) { return model_json(model(r.path.substr(models_path.size()))); });
   routes_[{"POST", "/v1/embeddings"}] = gives([this](const auto& r) { return embeddings(read_body<EmbeddingRequest>(r.body)); });
-  routes_[{"POST", "/translate"}] = gives([this](const auto& r) {
-    return translate(is_form(r) ? read_form<TranslateRequest>(r.params) : read_body<TranslateRequest>(r.body));
-  });
+  routes_[{"POST", "/translate"}] = gives(
+      [this](const auto& r) { return translate(is_form(r) ? read_form<TranslateRequest>(r.body) : read_body<TranslateRequest>(r.body)); });
   routes_[{"GET", "/languages"}] = gives([this](const auto&) { return languages(); });
   routes_[{"POST", "/classify"}] = gives([this](const auto& r) { return classify(read_body<ClassifyRequest>(r.body)); });
   routes_[{"POST", "/forecast"}] = gives([this](const auto& r) { return forecast(read_body<ForecastRequest>(r.body)); });
@@ -180,9 +180,11 @@ void Api::check_key(const httplib::Request& request) const {
   std::string given;
   if (header.size() > scheme.size() && strncasecmp(header.c_str(), scheme.data(), scheme.size()) == 0) given = header.substr(scheme.size());
   if (given.empty() && request.path == "/translate") {  // LibreTranslate's clients send it in the body
-    const json body = is_form(request) ? json() : json::parse(request.body, nullptr, false);
-    if (is_form(request)) given = request.get_param_value("api_key");
-    else if (body.is_object() && body.contains("api_key") && body["api_key"].is_string()) given = body["api_key"].get<std::string>();
+    const bool form = is_form(request);
+    const json body = form ? json() : json::parse(request.body, nullptr, false);
+    for (const auto& [name, text] : form ? form_of(request.body) : std::vector<std::pair<std::string, std::string>>())
+      if (name == "api_key") given = text;
+    if (body.is_object() && body.contains("api_key") && body["api_key"].is_string()) given = body["api_key"].get<std::string>();
   }
   if (!equal_in_constant_time(given, options_.api_key))
     throw ApiError(401, "this server wants a key: send the header 'Authorization: Bearer KEY'", {}, "invalid_api_key");

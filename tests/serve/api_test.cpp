@@ -246,6 +246,11 @@ TEST(ServeApi, TranslationsAreThoseOfTheTranslator) {
   };
   EXPECT_EQ(form("q=hello+there&source=auto&target=auto"), std::pair(200, one.body));
   EXPECT_EQ(form("q=a+b&q=&q=c&alternatives=2"), std::pair(200, several.body));
+  // As they stand there, also twice or with = in them.
+  const auto twice = served().post("/translate", {{"q", {"a b", "c", "a b"}}});
+  EXPECT_EQ(form("q=a+b&q=c&q=a%20b&"), std::pair(200, twice.body));
+  EXPECT_EQ(form("q=a+b&q=c&q=a+b"), std::pair(200, twice.body));
+  EXPECT_EQ(form("q=5=a"), std::pair(200, served().post("/translate", {{"q", "5=a"}}).body));
   EXPECT_EQ(form("q=a&beam=many").second["error"]["param"], "beam");
   EXPECT_EQ(form("q=a&beam=1.5").second["error"]["param"], "beam");
   EXPECT_EQ(form("q=%ff").second["error"]["code"], "invalid_utf8");
