@@ -39,7 +39,7 @@ bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
 
 std::string body_of(int status) {
   const std::string message = status == 431 ? "the head of the request is too large"
-      : status == 400                       ? "the head of the request does not say how long its body is"
+      : status == 400                       ? "the head of the request does not say where its body ends"
                                             : "the request did not come in time";
   return dump(error_json(ApiError(status, message)));
 }
