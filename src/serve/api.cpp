@@ -160,7 +160,8 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
 
 ApiError Api::for_clients(const ApiError& e) const {
   std::string message = e.what();
-  const auto call = [&](const std::string& folder, const std::string& name) {
+  const auto call = [&](std::string folder, const std::string& name) {
+    while (folder.ends_with('/')) folder.pop_back();    // its files' names go on with one
     if (folder.find('/') == std::string::npos) return;  // a word, which may mean something else
     for (std::size_t at = 0; (at = message.find(folder, at)) != std::string::npos; at += name.size())
       message.replace(at, folder.size(), name);
