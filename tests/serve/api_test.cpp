@@ -155,6 +155,23 @@ TEST(ServeApi, LogprobsSayWhereTokensStand) {
   EXPECT_EQ(offsets, logprobs["text_offset"]);
 }
 
+// Special tokens are not in the text.
+TEST(ServeApi, LogprobsOfTranslationsSayWhereTokensStand) {
+  json request{{"model", "mt"}, {"prompt", "hello there"}, {"max_tokens", 12}, {"seed", 3}, {"logprobs", 2}, {"n", 16}};
+  const auto whole = served().post("/v1/completions", request);
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  for (const json& choice : whole.body["choices"]) {
+    std::string joined;
+    for (std::size_t i = 0; i < choice["logprobs"]["tokens"].size(); ++i) {
+      const std::string token = choice["logprobs"]["tokens"][i];
+      EXPECT_EQ(choice["logprobs"]["text_offset"][i], joined.size()) << choice;
+      EXPECT_LE(choice["logprobs"]["top_logprobs"][i].size(), 3U) << choice;
+      if (token.size() == 1) joined += token;  // the others are special
+    }
+    EXPECT_EQ(joined, choice["text"]) << choice;
+  }
+}
+
 // What changes logits does so before only the best are drawn from.
 TEST(ServeApi, NarrowDrawsLeaveWhatIsAskedFor) {
   const json boolean{{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "boolean"}}}}}};

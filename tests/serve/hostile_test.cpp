@@ -211,9 +211,13 @@ TEST(ServeHostile, TooManyAreToldToComeLater) {
 
 TEST(ServeHostile, WhatTakesTooLongIsEnded) {
   const Served served({.max_tokens = 4096, .max_seconds = 1e-9}, false);
-  const auto answer = served.post("/v1/completions",
-                                  {{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"n", 64}, {"logit_bias", {{"2", -100}}}});
+  json request{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"n", 64}, {"logit_bias", {{"2", -100}}}};
+  const auto answer = served.post("/v1/completions", request);
   EXPECT_EQ(answer.status, 504) << answer.body;
+  request["stream"] = true;
+  const auto stream = served.client().Post("/v1/completions", request.dump(), "application/json");
+  EXPECT_NE(stream->body.find("timeout"), std::string::npos) << stream->body;
+  EXPECT_TRUE(soon([&] { return metric(served, "transformer_cancelled_total{model=\"gpt\"}") == 2.0; }));
   EXPECT_TRUE(soon([&] { return metric(served, "transformer_running_sequences{model=\"gpt\"}") == 0.0; }));
 }
 
