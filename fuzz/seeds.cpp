@@ -168,7 +168,7 @@ std::vector<std::string> request_seeds() {
       R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}],"top_logprobs":2,"logit_bias":{"5":-100}})",
       R"({"q":["a","b"],"source":"auto","target":"ko","alternatives":1,"beam":3})",
       R"({"series":{"a":[1,2.5,-3e4]},"steps":3})",
-      "q=a&q=b&source=auto&alternatives=2&beam=null",
+      "q=a%C3%A9&q=b=%2+c&source=auto&alternatives=2&beam=null",
       R"({"model":"m","tokens":[1,2,3]})",
       R"({"text":"hi","image":"AAAA","top_k":0})"};
 }

@@ -27,10 +27,11 @@ NamedFile with_standard(const NamedFile& file, const char* name, const char* pat
   return file.path == "-" ? NamedFile{name, path} : file;
 }
 
-// A file that is there, in this folder or in one of its own.
+// A file that is there, in this folder or in one of its own. One that is empty holds nothing: such a one the shell has just made for what
+// is written to standard output.
 bool is_inside(const fs::path& file, const fs::path& folder) {
   std::error_code error;
-  if (!fs::is_regular_file(file, error) || !fs::is_directory(folder, error)) return false;
+  if (!fs::is_regular_file(file, error) || fs::is_empty(file, error) || !fs::is_directory(folder, error)) return false;
   for (fs::path at = fs::canonical(file, error); at.has_relative_path(); at = at.parent_path())
     if (fs::equivalent(at.parent_path(), folder, error)) return true;
   return false;

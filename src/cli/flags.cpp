@@ -188,11 +188,11 @@ void add_flags(CLI::App& app, Settings given) {
     const CLI::App* root = &app;
     while (root->get_parent() != nullptr) root = root->get_parent();
     if (root->remaining_size(true) > 0) return true;  // a wrong argument: let it be reported
-    std::vector<NamedFile> given;                     // whatever a flag's value is, where it is a file's name the file is kept
+    std::vector<NamedFile> given;                     // whatever a flag's value is, where it names a file or a folder that is kept
     for (const CLI::Option* flag : app.get_options())
       if (flag->get_name() != "--dump-config")
         for (const std::string& value : flag->results())
-          if (std::error_code ignored; std::filesystem::is_regular_file(value, ignored)) given.push_back({flag->get_name(), value});
+          if (std::error_code ignored; std::filesystem::exists(value, ignored)) given.push_back({flag->get_name(), value});
     keep_apart(given, {{"--dump-config", path.back()}});
     dump(*settings, path.back());
     throw CLI::Success();

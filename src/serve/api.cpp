@@ -24,7 +24,8 @@ std::string path_of(const httplib::Request& request) {
 // LibreTranslate's clients send forms. (curl calls a body of JSON a form, too, unless it is told.)
 bool is_form(const httplib::Request& request) {
   const std::size_t first = request.body.find_first_not_of(" \t\r\n");
-  return request.get_header_value("Content-Type").starts_with("application/x-www-form-urlencoded") &&
+  constexpr std::string_view type = "application/x-www-form-urlencoded";
+  return strncasecmp(request.get_header_value("Content-Type").c_str(), type.data(), type.size()) == 0 &&
       (first == std::string::npos || request.body[first] != '{');
 }
 
@@ -38,7 +39,7 @@ bool equal_in_constant_time(std::string_view given, std::string_view wanted) {
 
 std::string body_of(int status) {
   const std::string message = status == 431 ? "the head of the request is too large"
-      : status == 400                       ? "the head of the request does not say how long its body is"
+      : status == 400                       ? "the head of the request does not say where its body ends"
                                             : "the request did not come in time";
   return dump(error_json(ApiError(status, message)));
 }
@@ -75,9 +76,8 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
   routes_[{"GET", "/v1/models"}] = gives([this](const auto&) { return models_list(); });
   routes_[{"GET", one_model}] = gives([this](const auto& r) { return model_json(model(r.path.substr(models_path.size()))); });
   routes_[{"POST", "/v1/embeddings"}] = gives([this](const auto& r) { return embeddings(read_body<EmbeddingRequest>(r.body)); });
-  routes_[{"POST", "/translate"}] = gives([this](const auto& r) {
-    return translate(is_form(r) ? read_form<TranslateRequest>(r.params) : read_body<TranslateRequest>(r.body));
-  });
+  routes_[{"POST", "/translate"}] = gives(
+      [this](const auto& r) { return translate(is_form(r) ? read_form<TranslateRequest>(r.body) : read_body<TranslateRequest>(r.body)); });
   routes_[{"GET", "/languages"}] = gives([this](const auto&) { return languages(); });
   routes_[{"POST", "/classify"}] = gives([this](const auto& r) { return classify(read_body<ClassifyRequest>(r.body)); });
   routes_[{"POST", "/forecast"}] = gives([this](const auto& r) { return forecast(read_body<ForecastRequest>(r.body)); });
@@ -160,7 +160,8 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
 
 ApiError Api::for_clients(const ApiError& e) const {
   std::string message = e.what();
-  const auto call = [&](const std::string& folder, const std::string& name) {
+  const auto call = [&](std::string folder, const std::string& name) {
+    while (folder.ends_with('/')) folder.pop_back();    // its files' names go on with one
     if (folder.find('/') == std::string::npos) return;  // a word, which may mean something else
     for (std::size_t at = 0; (at = message.find(folder, at)) != std::string::npos; at += name.size())
       message.replace(at, folder.size(), name);
@@ -180,9 +181,11 @@ void Api::check_key(const httplib::Request& request) const {
   std::string given;
   if (header.size() > scheme.size() && strncasecmp(header.c_str(), scheme.data(), scheme.size()) == 0) given = header.substr(scheme.size());
   if (given.empty() && request.path == "/translate") {  // LibreTranslate's clients send it in the body
-    const json body = is_form(request) ? json() : json::parse(request.body, nullptr, false);
-    if (is_form(request)) given = request.get_param_value("api_key");
-    else if (body.is_object() && body.contains("api_key") && body["api_key"].is_string()) given = body["api_key"].get<std::string>();
+    const bool form = is_form(request);
+    const json body = form ? json() : json::parse(request.body, nullptr, false);
+    for (const auto& [name, text] : form ? form_of(request.body) : std::vector<std::pair<std::string, std::string>>())
+      if (name == "api_key") given = text;
+    if (body.is_object() && body.contains("api_key") && body["api_key"].is_string()) given = body["api_key"].get<std::string>();
   }
   if (!equal_in_constant_time(given, options_.api_key))
     throw ApiError(401, "this server wants a key: send the header 'Authorization: Bearer KEY'", {}, "invalid_api_key");

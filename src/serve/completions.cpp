@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ctime>
 #include <random>
+#include <utility>
 
 #include "serve/api.h"
 #include "serve/generation.h"
@@ -44,18 +45,24 @@ bool wants_usage(const AnyOf& options) {
 
 }  // namespace
 
+// Where the next token of an answer stands.
+struct AnswerPlace {
+  std::size_t offset = 0;  // characters of the text before it
+  bool begins = false;     // it begins a text: tokenizers leave out the space that a first word's token has
+};
+
 // One answer as it grows.
 struct AnswerChoice {
   std::string text = {};
   std::optional<FinishReason> finish = {};
-  std::size_t offset = 0;  // characters of the text before the next token
+  AnswerPlace place = {};
   json tokens = json::array(), token_logprobs = json::array(), top_logprobs = json::array(), text_offset = json::array();  // completions
   json content = json::array();                                                                                            // chat
 };
 
 // What differs between the two endpoints.
 struct AnswerShape {
-  bool chat = false, logprobs = false, echo = false;
+  bool chat = false, logprobs = false, echo = false, own_text = false;  // own_text: the answer does not go on from the prompt's
   std::string id = {}, model = {};
   std::int64_t created = 0;
   const Tokenizer* tokenizer = nullptr;
@@ -65,6 +72,7 @@ struct AnswerShape {
   json envelope(bool chunk) const {
     return {{"id", id}, {"object", object(chunk)}, {"created", created}, {"model", model}, {"choices", json::array()}};
   }
+  bool special(std::int32_t token) const { return token < 0 || token >= tokenizer->size() || tokenizer->is_special(token); }
   // Of tokens that have none, such as special ones, their names.
   std::string token_bytes(std::int32_t token) const {
     if (token < 0 || token >= tokenizer->size()) return "";
@@ -96,15 +104,19 @@ struct AnswerShape {
       for (const TokenScore& t : e.best) one["top_logprobs"].push_back(chat_logprob(t.id, t.score));
       choice.content.push_back(std::move(one));
     } else if (logprobs) {
-      const std::string text = token_bytes(e.id);
+      std::string text = token_bytes(e.id);
+      const bool seen = !special(e.id);  // in the text
+      if (seen && std::exchange(choice.place.begins, false) && text.starts_with(' ') && !tokenizer->decode({&e.id, 1}).starts_with(' '))
+        text.erase(0, 1);
       choice.tokens.push_back(shown(text));
       choice.token_logprobs.push_back(e.score);
       json best = json::object();
-      for (const TokenScore& t : e.best) best[shown(token_bytes(t.id))] = t.score;
+      for (const TokenScore& t : e.best)
+        if (t.id != e.id) best[shown(token_bytes(t.id))] = t.score;
       best[shown(text)] = e.score;  // whether it is one of the best or not
       choice.top_logprobs.push_back(best);
-      choice.text_offset.push_back(choice.offset);
-      choice.offset += characters(text);
+      choice.text_offset.push_back(choice.place.offset);
+      choice.place.offset += seen ? characters(text) : 0;
     }
     choice.text += e.text;
     if (e.finish) choice.finish = e.finish;
@@ -141,18 +153,23 @@ struct RunningAnswer {
   AnswerShape shape;
   std::size_t n = 1;
   std::int64_t prompt_tokens = 0, generated = 0;
+  bool too_late = false;  // a stream ended so
   std::vector<std::string> echoes = {};
   std::unique_ptr<Generation> generation;  // null: nothing is to be generated
 
   std::size_t index(const GenerationEvent& e) const { return e.prompt * n + e.sequence; }
+  AnswerChoice beginning(std::size_t i) const {
+    AnswerChoice choice{.place = {.begins = shape.own_text}};
+    if (shape.echo) choice.text = echoes[i / n], choice.place.offset = AnswerShape::characters(choice.text);
+    return choice;
+  }
 };
 
 namespace {
 
 void answer_at_once(RunningAnswer& running, std::size_t choices, httplib::Response& response) {
   std::vector<AnswerChoice> all(choices);
-  for (std::size_t i = 0; i < all.size(); ++i)
-    if (running.shape.echo) all[i].text = running.echoes[i / running.n], all[i].offset = AnswerShape::characters(all[i].text);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = running.beginning(i);
   while (running.generation != nullptr) {
     const std::optional<GenerationEvent> event = running.generation->next();
     if (!event) break;
@@ -172,8 +189,8 @@ void answer_at_once(RunningAnswer& running, std::size_t choices, httplib::Respon
 void answer_as_stream(const std::shared_ptr<RunningAnswer>& running, std::size_t choices, bool usage, httplib::Response& response,
                       const std::function<void(const RunningAnswer&, bool success)>& done) {
   const auto begun = std::make_shared<std::vector<std::uint8_t>>(choices, 0);
-  const auto offsets = std::make_shared<std::vector<std::size_t>>(choices, 0);
-  const auto provider = [running, begun, offsets, usage](std::size_t, httplib::DataSink& sink) {
+  const auto places = std::make_shared<std::vector<AnswerPlace>>(choices);
+  const auto provider = [running, begun, places, usage](std::size_t, httplib::DataSink& sink) {
     const auto send = [&](const std::string& data) {
       const std::string event = "data: " + data + "\n\n";
       return sink.write(event.data(), event.size());
@@ -183,13 +200,11 @@ void answer_as_stream(const std::shared_ptr<RunningAnswer>& running, std::size_t
       if (running->generation != nullptr) event = running->generation->next();
       if (event) {
         ++running->generated;
-        AnswerChoice piece;
         const std::size_t index = running->index(*event);
         const bool first = (*begun)[index] == 0;
-        if (first && running->shape.echo) piece.text = running->echoes[event->prompt];
-        piece.offset = first ? AnswerShape::characters(piece.text) : (*offsets)[index];
+        AnswerChoice piece = first ? running->beginning(index) : AnswerChoice{.place = (*places)[index]};
         running->shape.add(piece, *event);
-        (*offsets)[index] = piece.offset;
+        (*places)[index] = piece.place;
         (*begun)[index] = 1;
         // Nothing to show yet: a part of a character.
         if (piece.text.empty() && !piece.finish && !first && !running->shape.logprobs) return true;
@@ -209,6 +224,7 @@ void answer_as_stream(const std::shared_ptr<RunningAnswer>& running, std::size_t
       sink.done();
       return true;
     } catch (const ApiError& e) {
+      running->too_late = e.status == 504;
       if (e.status != 499) static_cast<void>(send(dump(error_json(e)))), sink.done();
       return e.status != 499;
     }
@@ -360,6 +376,7 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
   running->n = static_cast<std::size_t>(config.num_return_sequences);
   running->shape = {.logprobs = body.logprobs.has_value(),
                     .echo = body.echo.value_or(false),
+                    .own_text = model.generator() == nullptr,
                     .id = new_id("cmpl"),
                     .model = model.name(),
                     .created = std::time(nullptr),
@@ -418,7 +435,7 @@ void Api::finish_answer(HostedModel& model, const std::shared_ptr<RunningAnswer>
   }
   const auto done = [this, &model](const RunningAnswer& r, bool success) {
     counters_.tokens(model.name(), r.prompt_tokens, r.generated);
-    if (!success) counters_.cancelled(model.name());
+    if (!success || r.too_late) counters_.cancelled(model.name());
   };
   if (stream) return answer_as_stream(running, choices, usage, response, done);
   try {

@@ -31,11 +31,18 @@ void allow_many_descriptors() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  for (char& c : small) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return small;
+}
+
 // What the head of a request says of its body.
 struct Announced {
   std::int64_t bytes = 0;  // that are waited for before a worker takes it. Who expects a "100 Continue" sends none before it
   bool none = true;        // there is no body
-  bool wrong = false;      // two lengths, or one that is none: others might read another request than we do
+  bool wrong = false;      // two lengths, one that is none, a coding that is not read here, a space before a colon: others might read
+                           // another request than we do
 };
 Announced announced_body(std::string_view head) {
   Announced body;
@@ -44,21 +51,29 @@ Announced announced_body(std::string_view head) {
   for (std::size_t at = head.find("\r\n"); at != std::string_view::npos && at + 2 < head.size(); at = head.find("\r\n", at + 2)) {
     const std::string_view line = head.substr(at + 2, head.find("\r\n", at + 2) - at - 2);
     const std::size_t colon = std::min(line.find(':'), line.size());
-    std::string name(line.substr(0, colon));
-    for (char& c : name) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-    chunked |= name == "transfer-encoding", expects |= name == "expect";
-    if (name != "content-length") continue;
+    const std::string name = in_small_letters(line.substr(0, colon));
+    body.wrong |= name.ends_with(' ') || name.ends_with('\t');
     const std::string_view rest = line.substr(std::min(colon + 1, line.size()));
     const std::size_t first = std::min(rest.find_first_not_of(" \t"), rest.size());
-    const std::string value(rest.substr(first, rest.find_last_not_of(" \t") + 1 - first));
+    const std::string value = in_small_letters(rest.substr(first, rest.find_last_not_of(" \t") + 1 - first));
+    if (name == "transfer-encoding") body.wrong |= chunked || value != "chunked", chunked = true;
+    expects |= name == "expect";
+    if (name != "content-length") continue;
     body.wrong |= (length && *length != value) || value.empty() || value.size() > 18 ||
         value.find_first_not_of("0123456789") != std::string::npos;
     length = value;
   }
   body.wrong |= length && chunked;
-  body.none = !length && !chunked;
+  body.none = !chunked && (!length || length->find_first_not_of('0') == std::string::npos);
   if (length && !body.wrong && !expects) body.bytes = std::stoll(*length);
   return body;
+}
+
+// httplib leaves the bodies of other requests where they are: they are no next request.
+bool body_is_read(std::string_view head) {
+  for (const std::string_view method : {"POST ", "PUT ", "PATCH ", "DELETE "})
+    if (head.starts_with(method)) return true;
+  return false;
 }
 
 // A socket as httplib reads and writes it. All of a request must have come by a moment; each piece of an answer may wait for so long.
@@ -277,7 +292,7 @@ HttpServer::Arrival HttpServer::arrived(int socket) const {
   if (body.wrong) return {Arrived::wrong};
   const std::int64_t head_bytes = static_cast<std::int64_t>(end) + 4, whole = head_bytes + body.bytes;
   if (whole > std::ssize(head) && whole <= limits_.head_bytes) return {Arrived::part};
-  return {Arrived::request, {socket, body.none ? head_bytes : -1}};
+  return {Arrived::request, {socket, body.none ? head_bytes : -1, !body.none && !body_is_read(head)}};
 }
 
 void HttpServer::look_at(int socket) {
@@ -387,12 +402,12 @@ bool HttpServer::answer(Request request) {
   bool closed = false;
   bool fine = false;
   try {
-    fine = process_request(stream, finishing_, closed, nullptr);
+    fine = process_request(stream, finishing_ || request.last, closed, nullptr);
   } catch (const std::exception&) {  // what httplib itself cannot answer
     fine = false;
   }
   answered_socket = -1;
-  return fine && !closed && !finishing_ && stream.read_all();
+  return fine && !closed && !finishing_ && !request.last && stream.read_all();
 }
 
 }  // namespace transformer::serve

@@ -56,8 +56,10 @@ class HttpServer final : public httplib::Server {
   struct Request {
     int socket = -1;
     std::int64_t head_only = -1;  // bytes of a request that has no body
+    bool last = false;            // of its connection
   };
-  enum class Arrived { nothing, part, request, too_much, wrong, end };  // on a connection: part of a request, a whole one, too large a head
+  // On a connection: part of a request, a whole one; a head that is too large, or wrong.
+  enum class Arrived { nothing, part, request, too_much, wrong, end };
   struct Arrival {
     Arrived what;
     Request request = {};

@@ -26,7 +26,7 @@ json answers(const json& ok, const std::vector<int>& errors) {
                                                  {408, "the request did not come in time"},
                                                  {413, "the body is too large"},
                                                  {414, "the address is too long"},
-                                                 {415, "the body is compressed, or a form"},
+                                                 {415, "the body is compressed, or a form of several parts"},
                                                  {429, "too many requests wait; Retry-After says for how long to"},
                                                  {431, "the headers are too large"},
                                                  {500, "the model could not go on"},

@@ -53,6 +53,13 @@ std::optional<std::int64_t> step_of_json(std::string_view line) {
   return json["step"].get<std::int64_t>();
 }
 
+// Is this nothing, or a metrics.jsonl, perhaps of a process that died in its first line?
+bool begins_as_ours(std::string_view text) {
+  constexpr std::string_view begin = R"({"step":)";
+  const auto lines = whole_lines(text);
+  return lines.empty() ? text.substr(0, begin.size()) == begin.substr(0, text.size()) : step_of_json(lines.front()).has_value();
+}
+
 // The step of a line of metrics.csv, if it has as many columns as the header.
 std::optional<std::int64_t> step_of_csv(std::string_view line, std::ptrdiff_t commas) {
   std::int64_t step = 0;
@@ -85,7 +92,7 @@ struct MetricsLog::Files {
 
   void open_jsonl(const std::filesystem::path& path, std::int64_t resume_step) {
     const std::string text = read_if_there(path);
-    if (const auto lines = whole_lines(text); !text.empty() && (lines.empty() || !step_of_json(lines.front()))) refuse(path);
+    if (!begins_as_ours(text)) refuse(path);
     std::string kept;
     for (const std::string_view line : whole_lines(text))
       if (const auto step = step_of_json(line); step && *step <= resume_step) kept.append(line) += '\n';

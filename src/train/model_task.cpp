@@ -1,10 +1,5 @@
 #include "transformer/train/model_task.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-
 #include "io/shared/json.h"
 #include "train/shared/starting_folder.h"
 #include "transformer/autograd/autograd.h"
@@ -109,25 +104,9 @@ void ModelTask::save(const fs::path& folder) {
   start_->write_files(folder);
 }
 
-// They are small: written into a folder that goes at once.
-std::vector<std::string> ModelTask::files_beside() const {
-  struct Scratch {
-    fs::path path = fs::temp_directory_path() / "transformer-XXXXXX";
-    Scratch() {
-      std::string name = path.string();
-      if (::mkdtemp(name.data()) == nullptr) fail(path.parent_path().string(), "cannot make a folder: {}", std::strerror(errno));
-      path = name;
-    }
-    ~Scratch() {
-      std::error_code ignored;
-      fs::remove_all(path, ignored);
-    }
-  } const scratch;
-  if (start_) start_->write_files(scratch.path);
-  else save_beside(scratch.path);
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(scratch.path)) names.push_back(entry.path().filename().string());
-  return names;
+void ModelTask::write_beside(const fs::path& folder) const {
+  if (start_) start_->write_files(folder);
+  else save_beside(folder);
 }
 
 void ModelTask::load(Context& ctx, const fs::path& folder) {

@@ -2,8 +2,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "io/shared/atomic_file.h"
+#include "io/shared/read_file.h"
 #include "train/trainer_state.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/io/safetensors.h"
@@ -122,19 +125,31 @@ void Trainer::State::decide_parts(std::int64_t saved) {
         fmt::format("note: batches are cut into {} parts, not {} as before: other elements are dropped from here on", parts, saved));
 }
 
-// Before a new training: nothing that it writes in the end may be there already, and be lost then.
+// Before a new training: nothing that it writes in the end may be there already, and be lost then. A file that it would write as it is
+// there, such as the tokenizer that was given, is not lost.
 void Trainer::State::refuse_others_files() const {
-  std::vector<fs::path> written;
-  std::vector<std::string> names = task.files_beside();
-  for (const char* name : {"generation_config.json", "test.json", "valid_report.json", "test_report.json"}) names.emplace_back(name);
-  for (const std::string& name : names) written.push_back(name);
+  struct Scratch {
+    fs::path path;
+    explicit Scratch(fs::path at) : path(std::move(at)) { fs::remove_all(path), fs::create_directory(path); }
+    ~Scratch() {
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
+    }
+  } const scratch(folder / ".files-beside");
+  task.write_beside(scratch.path);
+  std::set<fs::path> names = {"generation_config.json", "test.json", "valid_report.json", "test_report.json"};
+  for (const auto& entry : fs::recursive_directory_iterator(scratch.path))
+    if (!entry.is_directory()) names.insert(fs::relative(entry.path(), scratch.path));
+  const auto refuse = [&](const fs::path& name, const fs::path& as) {
+    const fs::path there = folder / name, ours = scratch.path / as;
+    if (!fs::exists(there) || (fs::is_regular_file(there) && fs::exists(ours) && read_file(there) == read_file(ours))) return;
+    fail(there.string(), "a training in this folder would write over it; choose another folder, so that it is not lost");
+  };
+  for (const fs::path& name : names) refuse(name, name);
   for (const char* inner : {"average", "merged"}) {
-    for (const std::string& name : names) written.push_back(fs::path(inner) / name);
-    for (const char* name : {"config.json", "model.safetensors"}) written.push_back(fs::path(inner) / name);
+    for (const fs::path& name : names) refuse(fs::path(inner) / name, name);
+    for (const char* name : {"config.json", "model.safetensors"}) refuse(fs::path(inner) / name, name);
   }
-  for (const fs::path& name : written)
-    if (fs::exists(folder / name))
-      fail((folder / name).string(), "a training in this folder would write over it; choose another folder, so that it is not lost");
 }
 
 void Trainer::State::resume() {

@@ -54,9 +54,13 @@ TEST_F(Files, WhatAModelIsMadeOfIsKept) {
         "run M --inputs t.de --outputs other/model.safetensors", "tokenize M --to-bin M/inner/tokenizer.json"})
     expect_usage(arguments, "is a file of MODEL");
   expect_usage("train translate --source t.de --target t.de --dump-config t.de", "--dump-config are the same file");
+  expect_usage("train translate --from M --dump-config M/model.safetensors", "--dump-config is a file of --from");
+  expect_usage("train lm --save-dir other --dump-config M/model.safetensors", "--dump-config is a file of --save-dir");
   for (const char* name : {"M/model.safetensors", "M/inner/tokenizer.json", "t.de"}) EXPECT_EQ(read(name), "mine\n");
   // What is new, and beside the model's own, may lie there.
   EXPECT_EQ(run("translate M --text a --output M/new.txt").code, 1);
+  EXPECT_EQ(run("translate . --text a").code, 1);  // its standard output is a file of this folder that the shell has just made
+  EXPECT_EQ(run("train lm --save-dir M --dump-config M/new.toml").code, 0);
 }
 
 // A training writes more than weights: none of it over what is there.
@@ -74,6 +78,23 @@ TEST_F(Files, ATrainingKeepsWhatIsInItsFolder) {
     fs::remove_all(folder_ / "w");
     fs::create_directory(folder_ / "w");
   }
+}
+
+// What it would write as it is there is not lost, and no other folder is needed to find that out.
+TEST_F(Files, ATrainingTakesATokenizerFromItsOwnFolder) {
+  const std::string train = "train lm --text t.txt --context 8 --d-model 8 --num-heads 2 --num-layers 1 --batch-size 2 --max-update 2 ";
+  std::string text;
+  for (int i = 0; i < 5; ++i) text += "to be or not to be that is the question\n";
+  write("t.txt", text);
+  ASSERT_EQ(run(train + "--save-dir first").code, 0) << read("stderr");
+  fs::create_directory(folder_ / "w");
+  fs::copy_file(folder_ / "first/tokenizer.json", folder_ / "w/tokenizer.json");
+  ::setenv("TMPDIR", "/nonexistent", 1);
+  const CommandResult r = run(train + "--vocab w/tokenizer.json --save-dir w");
+  ::unsetenv("TMPDIR");
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(read("w/tokenizer.json"), read("first/tokenizer.json"));
+  EXPECT_FALSE(fs::exists(folder_ / "w/.files-beside"));
 }
 
 TEST_F(Files, ASettingsFileIsNotReplacedByItsOwnDump) {

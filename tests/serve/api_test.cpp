@@ -155,6 +155,23 @@ TEST(ServeApi, LogprobsSayWhereTokensStand) {
   EXPECT_EQ(offsets, logprobs["text_offset"]);
 }
 
+// Special tokens are not in the text.
+TEST(ServeApi, LogprobsOfTranslationsSayWhereTokensStand) {
+  json request{{"model", "mt"}, {"prompt", "hello there"}, {"max_tokens", 12}, {"seed", 3}, {"logprobs", 2}, {"n", 16}};
+  const auto whole = served().post("/v1/completions", request);
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  for (const json& choice : whole.body["choices"]) {
+    std::string joined;
+    for (std::size_t i = 0; i < choice["logprobs"]["tokens"].size(); ++i) {
+      const std::string token = choice["logprobs"]["tokens"][i];
+      EXPECT_EQ(choice["logprobs"]["text_offset"][i], joined.size()) << choice;
+      EXPECT_LE(choice["logprobs"]["top_logprobs"][i].size(), 3U) << choice;
+      if (token.size() == 1) joined += token;  // the others are special
+    }
+    EXPECT_EQ(joined, choice["text"]) << choice;
+  }
+}
+
 // What changes logits does so before only the best are drawn from.
 TEST(ServeApi, NarrowDrawsLeaveWhatIsAskedFor) {
   const json boolean{{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "boolean"}}}}}};
@@ -246,6 +263,11 @@ TEST(ServeApi, TranslationsAreThoseOfTheTranslator) {
   };
   EXPECT_EQ(form("q=hello+there&source=auto&target=auto"), std::pair(200, one.body));
   EXPECT_EQ(form("q=a+b&q=&q=c&alternatives=2"), std::pair(200, several.body));
+  // As they stand there, also twice or with = in them.
+  const auto twice = served().post("/translate", {{"q", {"a b", "c", "a b"}}});
+  EXPECT_EQ(form("q=a+b&q=c&q=a%20b&"), std::pair(200, twice.body));
+  EXPECT_EQ(form("q=a+b&q=c&q=a+b"), std::pair(200, twice.body));
+  EXPECT_EQ(form("q=5=a"), std::pair(200, served().post("/translate", {{"q", "5=a"}}).body));
   EXPECT_EQ(form("q=a&beam=many").second["error"]["param"], "beam");
   EXPECT_EQ(form("q=a&beam=1.5").second["error"]["param"], "beam");
   EXPECT_EQ(form("q=%ff").second["error"]["code"], "invalid_utf8");

@@ -104,13 +104,28 @@ TEST(ServeHostile, LengthsThatAreMissingOrWrong) {
   const Served served({}, false);
   const auto begun = std::chrono::steady_clock::now();
   for (const std::string head : {"", "Content-Length: -5\r\n", "Content-Length: 99999999999999999999\r\n", "Content-Length: 2, 2\r\n",
-                                 "Content-Length: 2\r\nContent-Length: 3\r\n", "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n"}) {
+                                 "Content-Length: 2\r\nContent-Length: 3\r\n", "Content-Length: 2\r\nTransfer-Encoding: chunked\r\n",
+                                 "Transfer-Encoding: gzip\r\n", "Content-Length : 2\r\n"}) {
     const RawClient client(served.port());
     ASSERT_TRUE(client.send("POST /v1/completions HTTP/1.1\r\nHost: x\r\n" + head + "\r\n"));
     EXPECT_TRUE(client.receive_some().starts_with("HTTP/1.1 400")) << head;
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begun, 5s);
   EXPECT_TRUE(still_answers(served));
+}
+
+// A body that nobody reads is no next request, also where it begins with a new buffer.
+TEST(ServeHostile, BodiesOfRequestsThatHaveNone) {
+  const Served served({}, false);
+  const std::string inner = "GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n";
+  std::string head = fmt::format("GET /health HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\nX: ", inner.size());
+  head += std::string(4096 - head.size() - 4, 'x') + "\r\n\r\n";
+  const RawClient client(served.port(), 5);
+  ASSERT_TRUE(client.send(head + inner));
+  const std::string answer = client.receive();
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 200")) << answer;
+  EXPECT_NE(answer.find("Connection: close"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find("HTTP/1.1", 1), std::string::npos) << answer;
 }
 
 TEST(ServeHostile, BodiesThatAreTooLarge) {
@@ -196,9 +211,13 @@ TEST(ServeHostile, TooManyAreToldToComeLater) {
 
 TEST(ServeHostile, WhatTakesTooLongIsEnded) {
   const Served served({.max_tokens = 4096, .max_seconds = 1e-9}, false);
-  const auto answer = served.post("/v1/completions",
-                                  {{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"n", 64}, {"logit_bias", {{"2", -100}}}});
+  json request{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"n", 64}, {"logit_bias", {{"2", -100}}}};
+  const auto answer = served.post("/v1/completions", request);
   EXPECT_EQ(answer.status, 504) << answer.body;
+  request["stream"] = true;
+  const auto stream = served.client().Post("/v1/completions", request.dump(), "application/json");
+  EXPECT_NE(stream->body.find("timeout"), std::string::npos) << stream->body;
+  EXPECT_TRUE(soon([&] { return metric(served, "transformer_cancelled_total{model=\"gpt\"}") == 2.0; }));
   EXPECT_TRUE(soon([&] { return metric(served, "transformer_running_sequences{model=\"gpt\"}") == 0.0; }));
 }
 

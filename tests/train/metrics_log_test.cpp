@@ -252,14 +252,25 @@ TEST(MetricsLog, ANewRunKeepsNothing) {
 
 // Files of these names that are of no training are somebody's.
 TEST(MetricsLog, OthersFilesAreKept) {
-  for (const auto& [name, text] :
-       {std::pair{"metrics.csv", "date,weather\n1,rain\n"}, {"metrics.jsonl", "{\"text\":\"a\"}\n"}, {"metrics.csv", "x"}})
+  for (const auto& [name, text] : {std::pair{"metrics.csv", "date,weather\n1,rain\n"},
+                                   {"metrics.jsonl", "{\"text\":\"a\"}\n"},
+                                   {"metrics.jsonl", "mine"},
+                                   {"metrics.csv", "x"}})
     for (const std::int64_t step : {-1, 5}) {
       const test::TemporaryFolder folder;
       std::ofstream(folder / name) << text;
       EXPECT_THROW(MetricsLog(folder.path(), step), Error);
       EXPECT_EQ(read_file(folder / name), text);
     }
+}
+
+TEST(MetricsLog, GoesOnWhereTheFirstLineWasBeingWritten) {
+  for (const char* text : {"{", "{\"step\":1,\"ep"}) {
+    const test::TemporaryFolder folder;
+    std::ofstream(folder / "metrics.jsonl") << text;
+    MetricsLog(folder.path(), 5).add(loss_at(6, 0.5));
+    EXPECT_EQ(lines_of(folder / "metrics.jsonl").size(), 1U);
+  }
 }
 
 TEST(MetricsLog, ResumesWhereFilesAreMissingOrForeign) {

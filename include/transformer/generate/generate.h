@@ -49,7 +49,7 @@ struct GenerateOptions {
   bool scores = false;                           // give token_scores also without a beam
   std::int64_t alternatives = 0;                 // with scores: GeneratedToken::best has so many
   std::int64_t batch_tokens = 16384;             // prompt tokens that are computed together
-  std::vector<LogitsProcessor> processors = {};  // as logits_processors has own ones
+  std::vector<LogitsProcessor> processors = {};  // where logits_processors puts `own`
   // Gives a new one for each sequence of a prompt of this call; needed for stop strings.
   std::function<TextStream(std::size_t prompt)> text = {};
   // Called for each token as soon as it is chosen (after a beam search: when it is done). True stops the sequence there.

@@ -50,7 +50,7 @@ class ModelTask : public Task {
   Tensor loss(Context& ctx, const Batch& batch) const override;
   void save(const std::filesystem::path& folder) override;
   void load(Context& ctx, const std::filesystem::path& folder) override;
-  std::vector<std::string> files_beside() const override;
+  void write_beside(const std::filesystem::path& folder) const override;
 
  protected:
   // name: as the user calls the task, "train lm"; it stands in front of errors.

@@ -63,8 +63,8 @@ class Task {
   // The model in the layout that users open: config, weights, tokenizer. load reads the weights back.
   virtual void save(const std::filesystem::path& folder) = 0;
   virtual void load(Context& ctx, const std::filesystem::path& folder) = 0;
-  // The names of the files that save() writes beside the weights, as far as they are known.
-  virtual std::vector<std::string> files_beside() const { return {}; }
+  // Writes the files that save() writes beside the weights, as far as they are known: small ones.
+  virtual void write_beside(const std::filesystem::path&) const {}
 };
 
 }  // namespace transformer
