@@ -1,9 +1,12 @@
 // Several cards: NCCL exchanges what lies in their memory, on a stream of its own, while kernels compute. The library is opened when it is
-// first needed; where it is missing the exchange goes by way of the hosts.
+// first needed; where it is missing, or processes share a card, the exchange goes by way of the hosts.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "backend/cuda/launch.h"
 #include "transformer/core/communicator.h"
@@ -122,7 +125,14 @@ class NcclCommunicator final : public ForwardingCommunicator {
 
 std::shared_ptr<Communicator> CudaKernels::communicator(std::shared_ptr<Communicator> hosts) {
   use();
-  if (!nccl().there) return staged(std::move(hosts));
+  // All have the library, and a card of their own each: NCCL knows no two processes of one card.
+  cudaDeviceProp card{};
+  check_cuda(cudaGetDeviceProperties(&card, device_), name_);
+  std::string mine(card.uuid.bytes, sizeof card.uuid.bytes);
+  if (!nccl().there) mine.clear();
+  std::vector<std::string> cards = hosts->all_gather(mine);
+  std::sort(cards.begin(), cards.end());
+  if (cards.front().empty() || std::adjacent_find(cards.begin(), cards.end()) != cards.end()) return staged(std::move(hosts));
   return std::make_shared<NcclCommunicator>(std::move(hosts), *this);
 }
 #else
