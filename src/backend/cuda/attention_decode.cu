@@ -32,8 +32,10 @@ __device__ void load_columns(const T* from, float (&to)[N]) {
 template <class T, int kRows, bool kWide>
 __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(AttentionProblem p, DecodePieces to) {
   extern __shared__ float memory[];
+  __shared__ int key_rows[kPiece];
   wait_for_last();
   constexpr int N = kWide ? 16 / sizeof(T) : 1, kColumns = kLanes * N;
+  constexpr int kBatch = kRows == 1 ? 4 : 2;  // keys of a thread that are on their way at once
   const int d = p.head_dim, lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   float *q = memory, *scores = q + to.rows * d, *parts = scores + to.rows * kPiece;  // [rows, d], [rows, keys], [4 warps, kRows, d]
   const int piece = static_cast<int>(blockIdx.x) % to.pieces, place = static_cast<int>(blockIdx.x) / to.pieces;
@@ -47,31 +49,34 @@ __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(Attenti
     const std::int64_t column = static_cast<std::int64_t>(at.head + r / longest_q) * d + i % d;
     q[i] = query < at.queries ? to_float(*p.q.at<T>(at.q_begin + query, column)) * p.scale : 0.0F;
   }
+  for (int j = static_cast<int>(threadIdx.x); j < keys; j += kDecodeThreads) key_rows[j] = static_cast<int>(at.key_row(p, first + j));
   __syncthreads();
   const int key_of_warp = warp * 4 + lane / kLanes, column_of_lane = lane % kLanes * N;  // 16 keys at a time
   const std::int64_t kv_column = static_cast<std::int64_t>(kv_head) * d;
   for (int r0 = 0; r0 < to.rows; r0 += kRows) {
-#pragma unroll 2
-    for (int j = key_of_warp; j < (keys + 15) / 16 * 16; j += 16) {
-      float sum[kRows] = {};
-      if (j < keys) {
-        const T* k = p.k.at<T>(at.key_row(p, first + j), kv_column);
-        for (int c = column_of_lane; c < d; c += kColumns) {
-          float x[N];
-          load_columns<N>(k + c, x);
+    for (int j0 = key_of_warp; j0 < (keys + 15) / 16 * 16; j0 += 16 * kBatch) {
+      float sum[kBatch][kRows] = {};
+      for (int c = column_of_lane; c < d; c += kColumns) {
+        float x[kBatch][N] = {};
+#pragma unroll
+        for (int b = 0; b < kBatch; ++b)
+          if (j0 + 16 * b < keys) load_columns<N>(p.k.at<T>(key_rows[j0 + 16 * b], kv_column + c), x[b]);
+#pragma unroll
+        for (int b = 0; b < kBatch; ++b)
 #pragma unroll
           for (int r = 0; r < kRows; ++r)
             if (kRows == 1 || r0 + r < to.rows) {
 #pragma unroll
-              for (int i = 0; i < N; ++i) sum[r] += x[i] * q[(r0 + r) * d + c + i];
+              for (int i = 0; i < N; ++i) sum[b][r] += x[b][i] * q[(r0 + r) * d + c + i];
             }
-        }
       }
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        for (int m = 1; m < kLanes; m *= 2) sum[r] += __shfl_xor_sync(0xFFFFFFFFU, sum[r], m);
-        if (lane % kLanes == 0 && j < keys && r0 + r < to.rows) scores[(r0 + r) * kPiece + j] = sum[r];
-      }
+      for (int b = 0; b < kBatch; ++b)
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+          for (int m = 1; m < kLanes; m *= 2) sum[b][r] += __shfl_xor_sync(0xFFFFFFFFU, sum[b][r], m);
+          if (lane % kLanes == 0 && j0 + 16 * b < keys && r0 + r < to.rows) scores[(r0 + r) * kPiece + j0 + 16 * b] = sum[b][r];
+        }
     }
   }
   __syncthreads();
@@ -105,16 +110,21 @@ __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(Attenti
     for (int c = column_of_lane; c < (d + kColumns - 1) / kColumns * kColumns; c += kColumns) {
       float sum[kRows][N] = {};
       if (c < d) {
-#pragma unroll 2
-        for (int j = key_of_warp; j < keys; j += 16) {
-          float x[N];
-          load_columns<N>(p.v.at<T>(at.key_row(p, first + j), kv_column + c), x);
+        for (int j0 = key_of_warp; j0 < keys; j0 += 16 * kBatch) {
+          float x[kBatch][N];
 #pragma unroll
-          for (int r = 0; r < kRows; ++r)
-            if (kRows == 1 || r0 + r < to.rows) {
+          for (int b = 0; b < kBatch; ++b)
+            if (j0 + 16 * b < keys) load_columns<N>(p.v.at<T>(key_rows[j0 + 16 * b], kv_column + c), x[b]);
 #pragma unroll
-              for (int i = 0; i < N; ++i) sum[r][i] += x[i] * scores[(r0 + r) * kPiece + j];
-            }
+          for (int b = 0; b < kBatch; ++b) {
+            if (j0 + 16 * b >= keys) continue;
+#pragma unroll
+            for (int r = 0; r < kRows; ++r)
+              if (kRows == 1 || r0 + r < to.rows) {
+#pragma unroll
+                for (int i = 0; i < N; ++i) sum[r][i] += x[b][i] * scores[(r0 + r) * kPiece + j0 + 16 * b];
+              }
+          }
         }
       }
 #pragma unroll
