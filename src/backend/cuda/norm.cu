@@ -55,6 +55,8 @@ __device__ float over_team(float x) {
   else return over_block<Sum>(x);
 }
 
+constexpr std::int64_t few_norms = 16;  // rows that leave most of the card idle: they get more threads each, and wait for little
+
 template <class T>
 struct NormRows {
   Rows<const T> x, sub;
@@ -70,6 +72,11 @@ struct NormRows {
 
 template <class T, int team, int turns, bool pairs>
 __global__ void norm_forward(const NormRows<T> a) {
+  if (a.rows <= few_norms && threadIdx.x < 32) {
+    const std::int64_t bytes = std::int64_t{a.cols} * std::int64_t{sizeof(float)};
+    if (a.weight != nullptr) fetch_ahead(a.weight, bytes);
+    if (a.bias != nullptr) fetch_ahead(a.bias, bytes);
+  }
   wait_for_last();
   const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
   if (row >= a.rows) return;  // whole warps; a larger team is a block of its own
@@ -295,9 +302,9 @@ struct TimesNormedRow {
 
 constexpr std::int64_t most_cols = 16384;  // of a row that a team holds
 
-// Calls f(team, turns) with the smallest team that holds a row; false: none does.
+// Calls f(team, turns) with the smallest team that holds a row, for few rows a larger one; false: none does.
 template <class F>
-bool with_team(std::int64_t cols, F&& f) {
+bool with_team(std::int64_t rows, std::int64_t cols, F&& f) {
   const auto call = [&]<int team>() {
     const std::int64_t turns = blocks_of(cols, team * 8);
     constexpr std::integral_constant<int, team> t{};
@@ -307,7 +314,7 @@ bool with_team(std::int64_t cols, F&& f) {
     else f(t, std::integral_constant<int, 4>{});
     return true;
   };
-  if (cols <= 1024) return call.template operator()<32>();
+  if (cols <= 1024 && rows > few_norms) return call.template operator()<32>();
   if (cols <= 4096) return call.template operator()<128>();
   if (cols <= most_cols) return call.template operator()<512>();
   return false;
@@ -371,7 +378,7 @@ void backward_of_norm(Kernels& k, Context& ctx, const Tensor& x, const Kernels::
         add_parts<Sum>(ctx, "norm_backward_sums", values_of<float>(parts), blocks, cols, 2 * cols,
                        ColumnSums<float>{dweight, out.accumulate_dweight}, {dbias, out.accumulate_dbias}, 1.0F);
     };
-    if (wide && with_team(cols, with)) return;
+    if (wide && with_team(n, cols, with)) return;
     if (out.dx.defined()) launch(ctx, "norm_backward", norm_backward_any<T>, dim3(static_cast<unsigned>(n)), dim3(256), 0, rows);
     if (dweight != nullptr)
       reduce_columns<Sum>(ctx, "norm_backward", TimesNormedRow<T>{rows}, n, cols, false, dweight, 1.0F, out.accumulate_dweight);
@@ -408,7 +415,7 @@ void CudaKernels::norm(Context& ctx, const Tensor& x, const NormArgs& given, Ten
       if (drops) launch(ctx, "norm", norm_forward<T, threads, n, true>, grid, block, 0, rows);
       else launch_early(ctx, "norm", norm_forward<T, threads, n, false>, grid, block, 0, rows);
     };
-    if (!wide || !with_team(x.cols(), with))
+    if (!wide || !with_team(x.rows(), x.cols(), with))
       launch(ctx, "norm", norm_forward_any<T>, dim3(static_cast<unsigned>(rows.rows)), dim3(256), 0, rows);
   });
 }
