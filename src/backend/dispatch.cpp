@@ -1,4 +1,6 @@
 // The one place that switches over devices.
+#include <algorithm>
+
 #include "backend/cpu/matmul_cache.h"
 #include "backend/kernels.h"
 #include "backend/profiled/profile.h"
@@ -15,6 +17,7 @@ std::shared_ptr<Backend> make_backend(Device device) {
   fail("Device", "unknown kind of device");
 }
 
+Device card_in_turn(int process) { return Device::cuda(process % std::max(1, cuda_devices())); }
 Device fastest_device() { return cuda_devices() > 0 ? Device::cuda() : Device::cpu(); }
 
 DType fast_precision(Device device) {

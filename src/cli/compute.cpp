@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "cli/processes.h"
+#include "transformer/core/backend.h"
 #include "transformer/core/parallel.h"
 #include "transformer/processes/processes.h"
 
@@ -16,10 +17,10 @@ ContextOptions ComputeConfig::context(std::uint64_t seed) const {
                most, most);
   Device where = device.empty() ? Device::usual() : Device::parse(device);
   int count = std::min(threads, most);
-  if (const auto together = processes()) {  // neighbours share the machine
+  if (const auto together = processes()) {  // neighbours share the machine, and take its cards in turn
     const int fair = fair_threads(*together);
     if (count == 0) count = fair;
-    if (where.kind == Device::Kind::cuda && device.find(':') == std::string::npos) where.index = together->place().local_rank;
+    if (where.kind == Device::Kind::cuda && device.find(':') == std::string::npos) where = card_in_turn(together->place().local_rank);
   }
   return {.device = where,
           .threads = count,

@@ -63,6 +63,7 @@ class Backend {
 
 // Defined by src/backend/dispatch.cpp, the one place that switches over devices.
 std::shared_ptr<Backend> make_backend(Device device);
-Device fastest_device();  // the first GPU, where this build and this machine have one; else the CPU
+Device card_in_turn(int process);  // of the machine's GPUs, for one of several processes
+Device fastest_device();           // the first GPU, where this build and this machine have one; else the CPU
 
 }  // namespace transformer

@@ -1,9 +1,54 @@
 #pragma once
 // Elementary functions and activations with their derivatives: apply returns the value and sets the slope.
 
+#include <type_traits>
+
 #include "backend/kernels.h"
 
 namespace transformer {
+
+struct ExactMath {
+  // Φ(x), the normal distribution function, and its density φ(x).
+  __device__ static float normal(float x, float& density) {
+    density = 0.398942280F * expf(-0.5F * x * x);
+    return 0.5F * erfcf(-0.707106781F * x);
+  }
+  // σ(z) and its slope, without the loss of digits of 1-σ.
+  __device__ static float sigmoid(float z, float& slope) {
+    const float e = expf(-fabsf(z)), large = 1.0F / (1.0F + e), small = e * large;
+    slope = large * small;
+    return z < 0.0F ? small : large;
+  }
+};
+// What is rounded to eight or eleven bits needs no more than the processor's own approximations, whose errors are some 1e-6: exact ones
+// take longer than the way to memory and back.
+struct RoughMath {
+  __device__ static float exp(float x) { return power_of_two(1.44269504F * x); }
+  __device__ static float power_of_two(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
+  __device__ static float inverse(float x) {
+    float y;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  }
+  // Abramowitz and Stegun 7.1.26, whose error is 1.5e-7.
+  __device__ static float normal(float x, float& density) {
+    const float e = exp(-0.5F * x * x), t = inverse(1.0F + 0.3275911F * 0.707106781F * fabsf(x));
+    const float tail = 0.5F * e * t * (0.254829592F + t * (-0.284496736F + t * (1.421413741F + t * (-1.453152027F + t * 1.061405429F))));
+    density = 0.398942280F * e;
+    return x < 0.0F ? tail : 1.0F - tail;
+  }
+  __device__ static float sigmoid(float z, float& slope) {
+    const float e = fminf(exp(-z), 1e30F), s = inverse(1.0F + e);  // 1-σ is e·σ
+    slope = s * (e * s);
+    return s;
+  }
+};
+template <class T>
+using MathOf = std::conditional_t<sizeof(T) == 2, RoughMath, ExactMath>;
 
 struct IdentityOf {
   __device__ static float apply(float x, float& slope) {
@@ -17,48 +62,46 @@ struct ReluOf {
     return x < 0.0F ? 0.0F : x;
   }
 };
-// x·Φ(x), Φ the normal distribution function. Slope: Φ(x) + x·φ(x).
+// x·Φ(x). Slope: Φ(x) + x·φ(x).
+template <class Math>
 struct GeluOf {
   __device__ static float apply(float x, float& slope) {
-    const float phi = 0.5F * erfcf(-0.707106781F * x);
-    slope = phi + x * 0.398942280F * expf(-0.5F * x * x);
+    float density;
+    const float phi = Math::normal(x, density);
+    slope = phi + x * density;
     return x * phi;
   }
 };
-// σ(z) and its slope, without the loss of digits of 1-σ.
-__device__ inline float sigmoid_of(float z, float& slope) {
-  const float e = expf(-fabsf(z)), large = 1.0F / (1.0F + e), small = e * large;
-  slope = large * small;
-  return z < 0.0F ? small : large;
-}
 // x·(1 + tanh(z/2))/2 = x·σ(z) with z = 2√(2/π)·(x + 0.044715·x³).
+template <class Math>
 struct GeluTanhOf {
   __device__ static float apply(float x, float& slope) {
     constexpr float k = 1.59576912F;
     float s_slope;
-    const float s = sigmoid_of(x * (k + k * 0.044715F * x * x), s_slope);
+    const float s = Math::sigmoid(x * (k + k * 0.044715F * x * x), s_slope);
     slope = s + x * s_slope * (k + k * 3.0F * 0.044715F * x * x);
     return x * s;
   }
 };
+template <class Math>
 struct SiluOf {
   __device__ static float apply(float x, float& slope) {
     float s_slope;
-    const float s = sigmoid_of(x, s_slope);
+    const float s = Math::sigmoid(x, s_slope);
     slope = s + x * s_slope;
     return x * s;
   }
 };
 
-// Calls f.template operator()<F>() with the activation's type.
-template <class Call>
+// Calls f.template operator()<F>() with the activation's type, for values of T.
+template <class T, class Call>
 decltype(auto) visit_activation(Activation kind, Call&& f) {
   switch (kind) {
     case Activation::none: return f.template operator()<IdentityOf>();
     case Activation::relu: return f.template operator()<ReluOf>();
-    case Activation::gelu: return f.template operator()<GeluOf>();
-    case Activation::gelu_tanh: return f.template operator()<GeluTanhOf>();
-    case Activation::silu: return f.template operator()<SiluOf>();
+    case Activation::gelu: return f.template operator()<GeluOf<MathOf<T>>>();
+    case Activation::gelu_tanh: return f.template operator()<GeluTanhOf<MathOf<T>>>();
+    case Activation::silu: return f.template operator()<SiluOf<MathOf<T>>>();
   }
   fail("activation", "unknown activation {}", static_cast<int>(kind));
 }

@@ -1,4 +1,4 @@
-// Attention forward of few queries against many keys, as in generation: the keys are split into pieces of 128, a block of threads does
+// Attention forward of few queries against many keys, as in generation: the keys are split into pieces of 256, a block of threads does
 // one piece for all queries and heads that share the keys, and a second kernel joins the pieces. Lengths and rows are read on the
 // device, so that the number of blocks depends on the longest sequence alone.
 
@@ -11,7 +11,8 @@
 namespace transformer {
 namespace {
 
-constexpr int kDecodeThreads = 128, kPiece = 128, kLanes = 8;  // lanes that share a key
+constexpr int kDecodeWarps = 8, kDecodeThreads = kDecodeWarps * 32, kPiece = 256, kLanes = 8;  // lanes that share a key
+constexpr int kAtATime = kDecodeThreads / kLanes;                                              // keys
 constexpr int kMostRows = 32, kMostQueries = 8, kMostWidth = 256;
 
 // Rows are the queries of all heads that share the keys: row r is query r % longest_q of head first + r / longest_q.
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(Attenti
   constexpr int N = kWide ? 16 / sizeof(T) : 1, kColumns = kLanes * N;
   constexpr int kBatch = kRows == 1 ? 4 : 2;  // keys of a thread that are on their way at once
   const int d = p.head_dim, lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  float *q = memory, *scores = q + to.rows * d, *parts = scores + to.rows * kPiece;  // [rows, d], [rows, keys], [4 warps, kRows, d]
+  float *q = memory, *scores = q + to.rows * d, *parts = scores + to.rows * kPiece;  // [rows, d], [rows, keys], [warps, kRows, d]
   const int piece = static_cast<int>(blockIdx.x) % to.pieces, place = static_cast<int>(blockIdx.x) / to.pieces;
   const int sequence = place / p.kv_heads, kv_head = place % p.kv_heads, shared_by = p.heads / p.kv_heads, longest_q = p.queries.longest;
   HeadPlace at(p, sequence, kv_head * shared_by);
@@ -51,16 +52,16 @@ __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(Attenti
   }
   for (int j = static_cast<int>(threadIdx.x); j < keys; j += kDecodeThreads) key_rows[j] = static_cast<int>(at.key_row(p, first + j));
   __syncthreads();
-  const int key_of_warp = warp * 4 + lane / kLanes, column_of_lane = lane % kLanes * N;  // 16 keys at a time
+  const int key_of_warp = warp * 4 + lane / kLanes, column_of_lane = lane % kLanes * N;
   const std::int64_t kv_column = static_cast<std::int64_t>(kv_head) * d;
   for (int r0 = 0; r0 < to.rows; r0 += kRows) {
-    for (int j0 = key_of_warp; j0 < (keys + 15) / 16 * 16; j0 += 16 * kBatch) {
+    for (int j0 = key_of_warp; j0 < (keys + kAtATime - 1) / kAtATime * kAtATime; j0 += kAtATime * kBatch) {
       float sum[kBatch][kRows] = {};
       for (int c = column_of_lane; c < d; c += kColumns) {
         float x[kBatch][N] = {};
 #pragma unroll
         for (int b = 0; b < kBatch; ++b)
-          if (j0 + 16 * b < keys) load_columns<N>(p.k.at<T>(key_rows[j0 + 16 * b], kv_column + c), x[b]);
+          if (j0 + kAtATime * b < keys) load_columns<N>(p.k.at<T>(key_rows[j0 + kAtATime * b], kv_column + c), x[b]);
 #pragma unroll
         for (int b = 0; b < kBatch; ++b)
 #pragma unroll
@@ -75,11 +76,12 @@ __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(Attenti
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
           for (int m = 1; m < kLanes; m *= 2) sum[b][r] += __shfl_xor_sync(0xFFFFFFFFU, sum[b][r], m);
-          if (lane % kLanes == 0 && j0 + 16 * b < keys && r0 + r < to.rows) scores[(r0 + r) * kPiece + j0 + 16 * b] = sum[b][r];
+          if (lane % kLanes == 0 && j0 + kAtATime * b < keys && r0 + r < to.rows) scores[(r0 + r) * kPiece + j0 + kAtATime * b] = sum[b][r];
         }
     }
   }
   __syncthreads();
+  let_next_begin();
   // Largest score, exponentials and their sum, a warp for each row.
   for (int r = warp; r < to.rows; r += kDecodeThreads / 32) {
     const int query = r % longest_q;
@@ -110,19 +112,19 @@ __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(Attenti
     for (int c = column_of_lane; c < (d + kColumns - 1) / kColumns * kColumns; c += kColumns) {
       float sum[kRows][N] = {};
       if (c < d) {
-        for (int j0 = key_of_warp; j0 < keys; j0 += 16 * kBatch) {
+        for (int j0 = key_of_warp; j0 < keys; j0 += kAtATime * kBatch) {
           float x[kBatch][N];
 #pragma unroll
           for (int b = 0; b < kBatch; ++b)
-            if (j0 + 16 * b < keys) load_columns<N>(p.v.at<T>(key_rows[j0 + 16 * b], kv_column + c), x[b]);
+            if (j0 + kAtATime * b < keys) load_columns<N>(p.v.at<T>(key_rows[j0 + kAtATime * b], kv_column + c), x[b]);
 #pragma unroll
           for (int b = 0; b < kBatch; ++b) {
-            if (j0 + 16 * b >= keys) continue;
+            if (j0 + kAtATime * b >= keys) continue;
 #pragma unroll
             for (int r = 0; r < kRows; ++r)
               if (kRows == 1 || r0 + r < to.rows) {
 #pragma unroll
-                for (int i = 0; i < N; ++i) sum[r][i] += x[b][i] * scores[(r0 + r) * kPiece + j0 + 16 * b];
+                for (int i = 0; i < N; ++i) sum[r][i] += x[b][i] * scores[(r0 + r) * kPiece + j0 + kAtATime * b];
               }
           }
         }
@@ -139,7 +141,9 @@ __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(Attenti
     for (int i = static_cast<int>(threadIdx.x); i < kRows * d; i += kDecodeThreads) {
       const int r = r0 + i / d, c = i % d, query = r % longest_q;
       if (r >= to.rows || query >= at.queries) continue;
-      const float sum = parts[i] + parts[kRows * d + i] + parts[2 * kRows * d + i] + parts[3 * kRows * d + i];
+      float sum = 0.0F;
+#pragma unroll
+      for (int w = 0; w < kDecodeWarps; ++w) sum += parts[w * kRows * d + i];
       if (to.pieces > 1) to.out[(static_cast<std::int64_t>(blockIdx.x) * to.rows + r) * d + c] = sum;
       else *p.out.at<T>(at.q_begin + query, static_cast<std::int64_t>(at.head + r / longest_q) * d + c) = from_float<T>(sum * q[r * d]);
     }
@@ -199,7 +203,7 @@ bool decode_attention(Context& ctx, DType dtype, const AttentionProblem& p) {
   visit_device_float("attention", dtype, [&]<class T>() {
     const bool wide = in_whole_vectors(p.k, sizeof(T)) && in_whole_vectors(p.v, sizeof(T)) && d * sizeof(T) % 16 == 0;
     const auto start = [&]<int kRows, bool kWide>() {
-      const std::size_t shared = static_cast<std::size_t>(rows * d + rows * kPiece + 4 * kRows * d) * sizeof(float);
+      const std::size_t shared = static_cast<std::size_t>(rows * d + rows * kPiece + kDecodeWarps * kRows * d) * sizeof(float);
       launch_early(ctx, "attention", attention_decode_piece<T, kRows, kWide>, grid, block, shared, p, to);
     };
     if (!wide) start.template operator()<8, false>();

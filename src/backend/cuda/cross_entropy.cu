@@ -1,4 +1,5 @@
 // Cross-entropy of a block of logits: a block of threads for each row.
+#include "backend/cuda/activations.cuh"
 #include "backend/cuda/known.h"
 #include "backend/cuda/launch.h"
 #include "backend/cuda/types.cuh"
@@ -6,11 +7,13 @@
 namespace transformer {
 namespace {
 
+constexpr int most_threads = 512;
+
 // Calls f(column, values) for all elements of a row that are this thread's; wide: eight at a time, then what is left.
 template <class T, class F>
 __device__ void for_row(const T* row, std::int64_t cols, bool wide, F&& f) {
   const int whole = wide ? static_cast<int>(cols / 8 * 8) : 0;
-#pragma unroll 2
+#pragma unroll 4
   for (int c = static_cast<int>(threadIdx.x) * 8; c < whole; c += static_cast<int>(blockDim.x) * 8) {
     float v[8];
     load(row + c, v);
@@ -22,20 +25,27 @@ __device__ void for_row(const T* row, std::int64_t cols, bool wide, F&& f) {
   }
 }
 
-// What is rounded to eight bits needs no more than the processor's own approximation, whose error is some 1e-6.
+// exp(x - top); where there is nothing but -inf, nothing is taken away.
 template <class T>
-__device__ float exp_for(float x) {
-  if constexpr (std::is_same_v<T, float>) return expf(x);
-  else return __expf(x);
-}
+struct ExpBelow {
+  float top;  // times log2(e) where it is rough
+  __device__ explicit ExpBelow(float t) : top(t == -INFINITY ? 0.0F : rough ? t * log2_e : t) {}
+  __device__ float operator()(float x) const {
+    if constexpr (rough) return RoughMath::power_of_two(fmaf(x, log2_e, -top));
+    else return expf(x - top);
+  }
+  static constexpr bool rough = std::is_same_v<MathOf<T>, RoughMath>;
+  static constexpr float log2_e = 1.44269504F;
+};
 
 __device__ std::int64_t divisor_of(const std::int64_t* count) { return count == nullptr || *count < 1 ? 1 : *count; }
 
 // With p = softmax(z): loss = -(1-ε)·log p_t - ε·mean(log p), and its gradient p - (1-ε)·onehot(t) - ε/n, divided by count.
 // held: the row is kept in shared memory after it has been read.
 template <class T, class Index, bool held>
-__global__ void cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Index* targets, std::int64_t ignore, float smoothing,
-                                   bool want_gradient, const std::int64_t* count, float* losses, bool wide) {
+__global__ void __launch_bounds__(most_threads, 2)
+    cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Index* targets, std::int64_t ignore, float smoothing, bool want_gradient,
+                       const std::int64_t* count, float* losses, bool wide) {
   extern __shared__ uint4 memory[];
   const std::int64_t row = blockIdx.x, target = targets[row];
   T *z = logits.at(row, 0), *kept = held ? reinterpret_cast<T*>(memory) : z;
@@ -53,16 +63,18 @@ __global__ void cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Inde
     if constexpr (held) store(v, kept + c);  // read again by the same thread
     float largest = v[0];
 #pragma unroll
-    for (int i = 1; i < n; ++i) largest = Max::of(largest, v[i]);
-    if (!(largest <= top)) {  // a NaN goes through too
-      sum = top == -INFINITY ? 0.0F : sum * exp_for<T>(top - largest);
-      top = largest;
-    }
+    for (int i = 1; i < n; ++i) largest = fmaxf(largest, v[i]);  // a NaN shows in the sum
+    if (largest > top) sum *= ExpBelow<T>(largest)(top), top = largest;
+    const ExpBelow<T> below(top);
 #pragma unroll
-    for (int i = 0; i < n; ++i) sum += exp_for<T>(v[i] - top), total += v[i];
+    for (int i = 0; i < n; ++i) sum += below(v[i]);
+    if (smoothing != 0.0F) {
+#pragma unroll
+      for (int i = 0; i < n; ++i) total += v[i];
+    }
   });
   const float row_top = over_block<Max>(top);
-  sum = over_block<Sum>(top == -INFINITY ? 0.0F : sum * exp_for<T>(top - row_top));
+  sum = over_block<Sum>(sum * ExpBelow<T>(row_top)(top));
   if (smoothing != 0.0F) total = over_block<Sum>(total);
   const double scale = 1.0 / static_cast<double>(divisor_of(count)), n = static_cast<double>(cols);
   if (threadIdx.x == 0) {
@@ -72,10 +84,11 @@ __global__ void cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Inde
   }
   if (!want_gradient) return;
   const float factor = static_cast<float>(scale / sum), uniform = static_cast<float>(scale * smoothing / n);
+  const ExpBelow<T> below(row_top);
   for_row(kept, cols, wide, [&](int c, auto& v) {
     constexpr int k = sizeof(v) / sizeof(float);
 #pragma unroll
-    for (int i = 0; i < k; ++i) v[i] = exp_for<T>(v[i] - row_top) * factor - uniform;
+    for (int i = 0; i < k; ++i) v[i] = below(v[i]) * factor - uniform;
     store(v, z + c);
   });
   // The target's own entry anew: subtracting from the rounded p would lose digits where p is near 1.
@@ -142,7 +155,7 @@ void CudaKernels::count_targets(Context& ctx, std::string_view op, const Tensor&
 void CudaKernels::cross_entropy(Context& ctx, Tensor& logits, const Tensor& targets, std::int64_t ignore, float smoothing,
                                 bool want_gradient, const Tensor& count, Tensor& losses) {
   const std::size_t bytes = static_cast<std::size_t>(logits.cols()) * size_of(logits.dtype());
-  const unsigned threads = bytes >= most_held / 2 ? 1024 : logits.cols() >= 8192 ? 512 : logits.cols() >= 1024 ? 128 : 32;
+  const unsigned threads = logits.cols() >= 8192 ? most_threads : logits.cols() >= 1024 ? 128 : 32;
   visit_device_float("cross_entropy", logits.dtype(), [&]<class T>() {
     visit_index("cross_entropy", targets.dtype(), [&]<class Index>() {
       const auto* z = reinterpret_cast<const T*>(logits.raw());
@@ -150,8 +163,8 @@ void CudaKernels::cross_entropy(Context& ctx, Tensor& logits, const Tensor& targ
       const auto rows = [&](auto kernel, std::size_t shared) {
         launch(ctx, "cross_entropy", kernel, dim3(static_cast<unsigned>(logits.rows())), dim3(threads), shared,
                want_gradient ? mutable_rows_of<T>(logits) : Rows<T>{const_cast<T*>(z), logits.row_stride()}, logits.cols(),
-               values_of<Index>(targets), ignore, smoothing, want_gradient, values_of<std::int64_t>(count), mutable_values_of<float>(losses),
-               wide);
+               values_of<Index>(targets), ignore, smoothing, want_gradient, values_of<std::int64_t>(count),
+               mutable_values_of<float>(losses), wide);
       };
       // Rows that the caches would lose before they are read again.
       if (want_gradient && bytes >= least_held && bytes <= most_held) rows(cross_entropy_rows<T, Index, true>, blocks_of(bytes, 16) * 16);

@@ -27,11 +27,16 @@ void launch_early(Context& ctx, const char* name, void (*kernel)(Parameters...),
   device.launched(name);
 }
 
-// The next kernel may begin; the last one has ended.
+// The last kernel has ended.
 __device__ inline void wait_for_last() {
 #if __CUDA_ARCH__ >= 900
-  cudaTriggerProgrammaticLaunchCompletion();
   cudaGridDependencySynchronize();
+#endif
+}
+// The next one may be started: what it fetches ahead will not delay this one's own reading any more.
+__device__ inline void let_next_begin() {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
 #endif
 }
 

@@ -16,7 +16,7 @@ struct TanhOf {
   }
 };
 struct SigmoidOf {
-  __device__ static float apply(float x, float& slope) { return sigmoid_of(x, slope); }
+  __device__ static float apply(float x, float& slope) { return ExactMath::sigmoid(x, slope); }
 };
 struct ExpOf {
   __device__ static float apply(float x, float& slope) { return slope = expf(x); }
@@ -76,9 +76,9 @@ template <class Call>
 void visit_unary(Unary kind, Call&& f) {
   switch (kind) {
     case Unary::relu: return f.template operator()<ReluOf>();
-    case Unary::gelu: return f.template operator()<GeluOf>();
-    case Unary::gelu_tanh: return f.template operator()<GeluTanhOf>();
-    case Unary::silu: return f.template operator()<SiluOf>();
+    case Unary::gelu: return f.template operator()<GeluOf<ExactMath>>();
+    case Unary::gelu_tanh: return f.template operator()<GeluTanhOf<ExactMath>>();
+    case Unary::silu: return f.template operator()<SiluOf<ExactMath>>();
     case Unary::tanh: return f.template operator()<TanhOf>();
     case Unary::sigmoid: return f.template operator()<SigmoidOf>();
     case Unary::exp: return f.template operator()<ExpOf>();
@@ -261,8 +261,8 @@ void CudaKernels::unary_backward(Context& ctx, Unary kind, const Tensor& x, cons
 
 void CudaKernels::activation_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, float factor, Tensor& dx) {
   if (kind == Activation::none) return scale(ctx, factor, dy, dx);
-  visit_activation(kind, [&]<class F>() {
-    visit_device_float("activation_backward", x.dtype(), [&]<class T>() {
+  visit_device_float("activation_backward", x.dtype(), [&]<class T>() {
+    visit_activation<T>(kind, [&]<class F>() {
       over_rows(ctx, "activation_backward", extent_of(x, dy, dx),
                 EachBackward<T, F>{rows_of<T>(x), rows_of<T>(dy), mutable_rows_of<T>(dx), factor});
     });
@@ -270,8 +270,8 @@ void CudaKernels::activation_backward(Context& ctx, Activation kind, const Tenso
 }
 
 void CudaKernels::gated(Context& ctx, Activation kind, const Tensor& x, Tensor& y) {
-  visit_activation(kind, [&]<class F>() {
-    visit_device_float("gated", x.dtype(), [&]<class T>() {
+  visit_device_float("gated", x.dtype(), [&]<class T>() {
+    visit_activation<T>(kind, [&]<class F>() {
       over_rows(ctx, "gated", {y.rows(), y.cols(), is_wide(x) && is_wide(y)},
                 GatedEach<T, F>{rows_of<T>(x), mutable_rows_of<T>(y), y.cols()});
     });
@@ -279,8 +279,8 @@ void CudaKernels::gated(Context& ctx, Activation kind, const Tensor& x, Tensor& 
 }
 
 void CudaKernels::gated_backward(Context& ctx, Activation kind, const Tensor& x, const Tensor& dy, Tensor& dx) {
-  visit_activation(kind, [&]<class F>() {
-    visit_device_float("gated_backward", x.dtype(), [&]<class T>() {
+  visit_device_float("gated_backward", x.dtype(), [&]<class T>() {
+    visit_activation<T>(kind, [&]<class F>() {
       over_rows(ctx, "gated_backward", {dy.rows(), dy.cols(), is_wide(x) && is_wide(dy) && is_wide(dx)},
                 GatedEachBackward<T, F>{rows_of<T>(x), rows_of<T>(dy), mutable_rows_of<T>(dx), dy.cols()});
     });

@@ -14,13 +14,14 @@ inline constexpr std::int64_t most_few_rows = 8;
 // rows, or they lie so that they cannot be read in whole 16 bytes.
 bool few_rows(Context& ctx, const Tensor& a, const Tensor& w, const Tensor& bias, Activation activation, Tensor& c);
 
-__device__ inline float activated(Activation activation, float x) {
+template <class Math>
+__device__ float activated(Activation activation, float x) {
   float slope;
   switch (activation) {
     case Activation::relu: return ReluOf::apply(x, slope);
-    case Activation::gelu: return GeluOf::apply(x, slope);
-    case Activation::gelu_tanh: return GeluTanhOf::apply(x, slope);
-    case Activation::silu: return SiluOf::apply(x, slope);
+    case Activation::gelu: return GeluOf<Math>::apply(x, slope);
+    case Activation::gelu_tanh: return GeluTanhOf<Math>::apply(x, slope);
+    case Activation::silu: return SiluOf<Math>::apply(x, slope);
     default: return x;
   }
 }
@@ -47,12 +48,13 @@ __global__ void multiply_few_rows(Rows<const T> a, Rows<const T> w, const B* bia
       for (int e = 0; e < 8; ++e) sums[row] += u[e] * v[e];
     }
   }
+  let_next_begin();
 #pragma unroll
   for (int row = 0; row < M; ++row) {
     if (row >= m) continue;
     const float sum = over_warp<Sum>(sums[row]);
     if (static_cast<int>(threadIdx.x) == row)
-      *c.at(row, column) = from_float<T>(activated(activation, bias != nullptr ? sum + to_float(bias[column]) : sum));
+      *c.at(row, column) = from_float<T>(activated<MathOf<T>>(activation, bias != nullptr ? sum + to_float(bias[column]) : sum));
   }
 }
 

@@ -92,7 +92,7 @@ void CudaKernels::linear(Context& ctx, const Tensor& x, const Tensor& weight, co
   matmul(ctx, x, weight, z, {.transpose_b = true});
   if (y.numel() == 0) return;
   visit_bias(args.bias, y, [&]<class T, class B>() {
-    visit_activation(args.activation, [&]<class F>() {
+    visit_activation<T>(args.activation, [&]<class F>() {
       const bool wide = is_wide(y) && is_wide(z) && is_wide(args.bias);
       const B* bias = values_of<B>(args.bias);
       if (args.dropout.p > 0.0F && wide && y.cols() % 64 == 0) {
@@ -121,7 +121,7 @@ void CudaKernels::linear_backward(Context& ctx, const Tensor& x, const Tensor& w
     const float factor = relu ? 1.0F / (1.0F - args.dropout.p) : 1.0F;
     summed = out.dbias.defined() && out.dbias.dtype() == DType::float32 && dy.rows() > 0;
     visit_bias(args.bias, dy, [&]<class T, class B>() {
-      visit_activation(args.activation, [&]<class F>() {
+      visit_activation<T>(args.activation, [&]<class F>() {
         const bool wide = is_wide(kept) && is_wide(from) && is_wide(args.bias) && is_wide(dz);
         const ActivationGradient<T, B, F> f{rows_of<T>(kept), rows_of<T>(from), relu ? nullptr : values_of<B>(args.bias), factor,
                                             mutable_rows_of<T>(dz)};

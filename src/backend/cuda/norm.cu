@@ -108,6 +108,7 @@ __global__ void norm_forward(const NormRows<T> a) {
 #pragma unroll
     for (int i = 0; i < 8; ++i) total += v[t][i];
   }
+  let_next_begin();
   if (!a.y) return;
   const float count = static_cast<float>(a.cols);
   const float mean = a.rms ? 0.0F : over_team<team>(total) / count;

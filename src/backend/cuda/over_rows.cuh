@@ -40,7 +40,7 @@ void over_rows(Context& ctx, const char* name, const Extent& extent, const F& f)
   if (extent.rows == 0 || extent.cols == 0) return;
   const std::int64_t width = extent.wide ? 8 : 1, pieces = blocks_of(extent.cols, width);
   unsigned x = 256;
-  while (x > 1 && x / 2 >= pieces) x /= 2;
+  while (x > 1 && blocks_of(pieces, x) * x > pieces + pieces / 8) x /= 2;  // few threads that have nothing to do
   const unsigned y = std::min<unsigned>(256 / x, 64);
   const dim3 grid(static_cast<unsigned>(blocks_of(pieces, x)),
                   static_cast<unsigned>(std::min<std::int64_t>(blocks_of(extent.rows, y), 32768)));
