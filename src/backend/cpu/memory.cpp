@@ -4,6 +4,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backend/cpu/ahead.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/loops.h"
 #include "backend/cpu/simd-inl.h"
@@ -178,7 +179,7 @@ void CpuKernels::copy(Context& ctx, const Tensor& x, Tensor& y) {
     for_row_pieces(
         ctx, common_rows(x, y),
         [=, size = size_of(x.dtype()), xs = x.row_stride(), ys = y.row_stride()](std::int64_t row, std::int64_t first, std::int64_t n) {
-      std::memcpy(to + (row * ys + first) * size, from + (row * xs + first) * size, static_cast<std::size_t>(n * size));
+      ahead::copy(from + (row * xs + first) * size, to + (row * ys + first) * size, n * size);
         });
   } else if (is_float(x.dtype()) && is_float(y.dtype())) {
     HWY_DYNAMIC_DISPATCH(ConvertFloats)(ctx, x, y, false);

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "backend/cpu/ahead.h"
 #include "backend/cpu/kernels.h"
 #include "backend/cpu/random-inl.h"
 #include "backend/cpu/simd-inl.h"
@@ -126,7 +127,7 @@ float* MutableFloats(Tensor& t) { return t.defined() ? t.mutable_data<float>() :
 void NormRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, Tensor& sum, Tensor& y, Tensor& mean, Tensor& rstd) {
   visit_float("norm", x.dtype(), [&]<class T>() {
     const std::int64_t cols = x.cols(), x_stride = x.row_stride(), sub_stride = args.sub.row_stride();
-    const std::int64_t sum_stride = sum.row_stride(), y_stride = y.row_stride();
+    const std::int64_t sum_stride = sum.row_stride(), y_stride = y.row_stride(), bytes = cols * static_cast<std::int64_t>(sizeof(T));
     const T* from = x.data<T>();
     const T* sub = args.sub.defined() ? args.sub.data<T>() : nullptr;
     T* total = sub != nullptr ? sum.mutable_data<T>() : nullptr;
@@ -136,7 +137,15 @@ void NormRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& args, Tens
     const bool drops = sub != nullptr && args.dropout.p > 0.0F;
     parallel_for(ctx.threads(), x.rows(), 1 + kGrain / std::max<std::int64_t>(cols, 1), [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
       std::vector<float> factor(drops ? static_cast<std::size_t>(cols) : 0);
+      const auto next = [&](std::int64_t row) {
+        if (row >= end) return;
+        ahead::fetch(from + row * x_stride, bytes);
+        if (sub != nullptr) ahead::fetch(sub + row * sub_stride, bytes), ahead::own(total + row * sum_stride, bytes);
+        if (to != nullptr) ahead::own(to + row * y_stride, bytes);
+      };
+      next(begin);
       for (std::int64_t row = begin; row < end; ++row) {
+        next(row + 1);
         const T* in = from + row * x_stride;
         if (sub != nullptr) {
           if (drops) DropoutFactors(args.dropout, static_cast<std::uint64_t>(row * cols), cols, factor.data());
@@ -166,6 +175,7 @@ void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& ar
 
   visit_float("norm_backward", x.dtype(), [&]<class T>() {
     const std::int64_t x_stride = x.row_stride(), dy_stride = dy.row_stride(), dx_stride = out.dx.row_stride();
+    const std::int64_t bytes = cols * static_cast<std::int64_t>(sizeof(T));
     const T *from = x.data<T>(), *dys = dy.data<T>();
     T* dxs = out.dx.defined() ? out.dx.mutable_data<T>() : nullptr;
     const float *weight = Floats(args.weight), *means = Floats(mean), *rstds = Floats(rstd);
@@ -179,7 +189,15 @@ void NormBackwardRows(Context& ctx, const Tensor& x, const Kernels::NormArgs& ar
         float* dweight = want_dweight ? sums + block * 2 * cols : nullptr;
         float* dbias = want_dbias ? sums + (block * 2 + 1) * cols : nullptr;
         const std::int64_t last = std::min(rows, (block + 1) * block_rows);
+        const auto next = [&](std::int64_t row) {
+          if (row >= last) return;
+          ahead::fetch(from + row * x_stride, bytes), ahead::fetch(dys + row * dy_stride, bytes);
+          if (dxs != nullptr) ahead::own(dxs + row * dx_stride, bytes);
+          if (dsubs != nullptr) ahead::own(dsubs + row * dsub.row_stride(), bytes);
+        };
+        next(block * block_rows);
         for (std::int64_t row = block * block_rows; row < last; ++row) {
+          next(row + 1);
           const Statistics s{args.kind == NormKind::layer_norm ? means[row] : 0.0F, rstds[row]};
           BackwardRow(args.kind, s, from + row * x_stride, dys + row * dy_stride, weight, dweight, dbias,
                       dxs != nullptr ? dxs + row * dx_stride : nullptr, out.accumulate_dx, cols);
