@@ -112,7 +112,7 @@ trained() {
 
 train() {
   local m=$data/multi30k
-  trained demo "$command" demo --save-dir "$work/demo"
+  trained demo "$command" demo --out "$work/demo"
   if [[ -d $m ]]; then
     trained multi30k "$command" train translate --source "$m/train.tok.en" --target "$m/train.tok.de" --valid-source "$m/valid.tok.en" \
       --valid-target "$m/valid.tok.de" --vocab-size 10000 --normalization identity --preset tiny --norm pre --attention-dropout 0 \
