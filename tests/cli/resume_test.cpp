@@ -45,7 +45,11 @@ TEST_P(Resume, KilledTenTimesEndsWithTheSameBits) {
       wait(longest);  // at any moment, or
     } else {          // soon after it has come further
       const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-      while (newest() == before && std::chrono::steady_clock::now() < limit) wait(0.002);
+      const auto done = [&] {  // it had nothing left to do
+        siginfo_t info{};
+        return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child;
+      };
+      while (newest() == before && !done() && std::chrono::steady_clock::now() < limit) wait(0.002);
       wait(longest / 4);
     }
     kill(child, SIGKILL);
@@ -55,7 +59,7 @@ TEST_P(Resume, KilledTenTimesEndsWithTheSameBits) {
     further += newest() != before ? 1 : 0;
   }
   EXPECT_GE(killed, Device::usual().kind == Device::Kind::cuda ? 5 : 10);  // a GPU may be done before: most of a life goes into its start
-  EXPECT_GE(further, 5);                                                   // it was resumed from somewhere
+  EXPECT_GE(2 * further, killed);                                          // it was resumed from somewhere
   ASSERT_EQ(run(words(command("killed"))).code, 0) << read("stderr");
   const auto expected = model_files("straight"), got = model_files("killed");
   EXPECT_GT(expected.size(), 6U);

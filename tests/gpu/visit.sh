@@ -2,7 +2,8 @@
 # tests/gpu/visit.sh BUILD OUT [DATA [PART...]]: all that must be seen on a GPU: the suite on the card with its golden cases, the memory
 # checker, the same bits twice, with and without graphs and after kills, memory that runs out in mid-training, a process that exchanges
 # with itself by NCCL, trainings (of what is there of DATA/multi30k, DATA/tinyshakespeare.txt, DATA/ETTh1.csv, DATA/fashion-mnist),
-# benchmarks beside PyTorch. Parts: suite checker bits memory nccl train bench peers; without any, all of them. Leaves its logs in OUT, and OUT/results.json, which is kept as
+# benchmarks beside PyTorch. Parts: suite checker bits memory nccl train (or train_demo, train_multi30k, train_shakespeare, train_etth1,
+# train_fashion) bench peers; without any, all of them. Leaves its logs in OUT, and OUT/results.json, which is kept as
 # tests/gpu/results.json; parts that are run later into the same OUT are added to it.
 set -u
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
@@ -35,11 +36,14 @@ suite() {
 }
 
 checker() {  # small cases; gtest's own exit status does not count
-  local tool cases='*Attention*:*Linear*:*Norm*:*CrossEntropy*:*Embedding*:*Dropout*:*Adam*:*TopK*:*Softmax*-*Trains*:*Golden*'
+  local tool cases='*Attention*:*Linear*:*Norm*:*CrossEntropy*:*Embedding*:*Dropout*:*Adam*:*TopK*:*Softmax*-*Trains*:*Golden*:*Search*'
   for tool in memcheck racecheck; do
-    timeout 60 compute-sanitizer --tool $tool "$tests" --gtest_filter="$cases" >"$out/$tool.log" 2>&1
-    note "$tool" "$(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" | tail -1 | sed 's/^=* //')"
-    tail -2 "$out/$tool.log"
+    timeout 150 compute-sanitizer --tool $tool "$tests" --gtest_filter="$cases" >"$out/$tool.log" 2>&1 &
+  done
+  wait
+  for tool in memcheck racecheck; do
+    note "$tool" "$(grep -c '^\[       OK' "$out/$tool.log") tests, $(grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$out/$tool.log" | tail -1 | sed 's/^=* //')"
+    tail -n 2 "$out/$tool.log"
   done
 }
 
@@ -111,23 +115,35 @@ trained() {
   tail -2 "$out/$name.log"
 }
 
-train() {
+train_demo() { trained demo "$command" demo --out "$work/demo"; }
+
+train_multi30k() {
+  [[ -d $data/multi30k ]] || return
   local m=$data/multi30k
-  trained demo "$command" demo --out "$work/demo"
-  if [[ -d $m ]]; then
-    trained multi30k "$command" train translate --source "$m/train.tok.en" --target "$m/train.tok.de" --valid-source "$m/valid.tok.en" \
-      --valid-target "$m/valid.tok.de" --vocab-size 10000 --normalization identity --preset tiny --norm pre --attention-dropout 0 \
-      --ffn-dropout 0 --lr 0.005 --warmup-updates 2000 --clip-norm 0 --max-tokens 4096 --max-epoch 60 --average 10 --precision bfloat16 \
-      --save-dir "$work/multi30k"
-    trained bleu "$command" evaluate "$work/multi30k/average" --source "$m/test2016.tok.en" --reference "$m/test2016.tok.de" --beam 5 --tokenize none
-  fi
-  [[ ! -f $data/tinyshakespeare.txt ]] ||
-    trained shakespeare "$command" train lm --config recipes/shakespeare-char-gpu.toml --text "$data/tinyshakespeare.txt" --save-dir "$work/text"
-  [[ ! -f $data/ETTh1.csv ]] ||
-    trained etth1 "$command" train forecast --config recipes/etth1.toml --csv "$data/ETTh1.csv" --save-dir "$work/etth1"
-  [[ ! -d $data/fashion-mnist ]] ||
-    trained fashion "$command" train image --config recipes/fashion-mnist.toml --idx "$data/fashion-mnist" --save-dir "$work/fashion"
+  trained multi30k "$command" train translate --source "$m/train.tok.en" --target "$m/train.tok.de" --valid-source "$m/valid.tok.en" \
+    --valid-target "$m/valid.tok.de" --vocab-size 10000 --normalization identity --preset tiny --norm pre --attention-dropout 0 \
+    --ffn-dropout 0 --lr 0.005 --warmup-updates 2000 --clip-norm 0 --max-tokens 4096 --max-epoch 90 --average 10 --precision bfloat16 \
+    --save-dir "$work/multi30k"
+  note "of it 8,000 updates" "$(tr '\r' '\n' <"$out/multi30k.log" | grep -o 'step 8000/.*' | head -1)"
+  trained bleu "$command" evaluate "$work/multi30k/average" --source "$m/test2016.tok.en" --reference "$m/test2016.tok.de" --beam 5 --tokenize none
 }
+
+train_shakespeare() {
+  [[ -f $data/tinyshakespeare.txt ]] || return
+  trained shakespeare "$command" train lm --config recipes/shakespeare-char-gpu.toml --text "$data/tinyshakespeare.txt" --save-dir "$work/text"
+}
+
+train_etth1() {
+  [[ -f $data/ETTh1.csv ]] || return
+  trained etth1 "$command" train forecast --config recipes/etth1.toml --csv "$data/ETTh1.csv" --save-dir "$work/etth1"
+}
+
+train_fashion() {
+  [[ -d $data/fashion-mnist ]] || return
+  trained fashion "$command" train image --config recipes/fashion-mnist.toml --idx "$data/fashion-mnist" --save-dir "$work/fashion"
+}
+
+train() { train_demo; train_multi30k; train_shakespeare; train_etth1; train_fashion; }
 
 bench() { timeout 150 "$bench" cuda --profile 2>&1 | tee "$out/bench.log" | grep -v calls; }
 
