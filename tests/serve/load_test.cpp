@@ -1,7 +1,8 @@
 // Many clients at once: each gets the answer that it gets alone. With TRANSFORMER_LOAD_SECONDS and TRANSFORMER_LOAD_MODEL=FOLDER (a
 // translator or a language model) it is a measurement; _THREADS, _PRECISION and, of translators, _BEAM set what their names say.
-#include <poll.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -88,15 +89,41 @@ class LoadClient {
   std::chrono::steady_clock::time_point asked_;
 };
 
+// Sockets, of which those are named that have something to say. What is asked of the system does not grow with their number.
+class Watched {
+ public:
+  Watched() : all_(::epoll_create1(EPOLL_CLOEXEC)) {}
+  ~Watched() { ::close(all_); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+  void add(int socket, std::size_t name) {
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = name}};
+    if (::epoll_ctl(all_, EPOLL_CTL_ADD, socket, &event) != 0) throw std::runtime_error("a socket cannot be watched");
+  }
+  const std::vector<std::size_t>& heard() {
+    epoll_event events[64];
+    const int count = ::epoll_wait(all_, events, 64, 120'000);
+    if (count <= 0) throw std::runtime_error("the server has said nothing for two minutes");
+    names_.clear();
+    for (int i = 0; i < count; ++i) names_.push_back(events[i].data.u64);
+    return names_;
+  }
+
+ private:
+  int all_;
+  std::vector<std::size_t> names_;
+};
+
 LoadResult load(int port, std::size_t count, double seconds, const std::vector<LoadQuestion>& questions,
                 const std::vector<json>& expected) {
   std::vector<std::string> requests;
   for (const LoadQuestion& q : questions) requests.push_back(request_text(q.path, q.body));
   std::vector<std::unique_ptr<LoadClient>> clients;
-  std::vector<pollfd> sockets;
+  Watched sockets;
   for (std::size_t c = 0; c < count; ++c) {
     clients.push_back(std::make_unique<LoadClient>(port, c));
-    sockets.push_back({clients.back()->socket(), POLLIN, 0});
+    sockets.add(clients.back()->socket(), c);
   }
   const auto begun = std::chrono::steady_clock::now();
   const auto since = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count(); };
@@ -105,16 +132,14 @@ LoadResult load(int port, std::size_t count, double seconds, const std::vector<L
   std::vector<std::pair<std::size_t, std::string>> answers;  // to the questions; read when time is not taken
   for (const auto& client : clients) client->ask(requests);
   for (std::size_t open = count; open > 0;) {
-    ::poll(sockets.data(), sockets.size(), -1);
-    for (std::size_t c = 0; c < count; ++c) {
-      if (sockets[c].revents == 0) continue;
+    for (const std::size_t c : sockets.heard()) {
       const std::size_t question = clients[c]->question();
       std::optional<std::string> answer = clients[c]->receive();
       if (!answer) continue;
       all.latencies.push_back(clients[c]->seconds());
       answers.emplace_back(question, std::move(*answer));
       if (since() < seconds) clients[c]->ask(requests);
-      else sockets[c].fd = -1, --open;
+      else --open;  // a client that asks no more is heard no more
     }
   }
   all.seconds = since(), all.processor = processor_seconds() - used;
