@@ -142,6 +142,7 @@ GenerationCall::GenerationCall(const GenerationConfig& config, const GenerateOpt
                    .count = config.num_return_sequences,
                    .length_penalty = config.length_penalty,
                    .early_stopping = config.early_stopping,
+                   .only_falls = options.processors.empty() && scores_only_fall(config),
                    .eos = config.eos_token_id,
                    .processors = logits_processors(config, options.processors),
                    .scores = options.scores,

@@ -246,4 +246,6 @@ std::vector<LogitsProcessor> logits_processors(const GenerationConfig& c, std::s
   return list;
 }
 
+bool scores_only_fall(const GenerationConfig& c) { return c.sequence_bias.empty() && c.exponential_decay_length_penalty.empty(); }
+
 }  // namespace transformer

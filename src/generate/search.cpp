@@ -46,6 +46,7 @@ SearchCall::SearchCall(const SequenceModel& model, const GenerationConfig& confi
                                                           .count = config.num_return_sequences,
                                                           .length_penalty = config.length_penalty,
                                                           .early_stopping = config.early_stopping,
+                                                          .only_falls = scores_only_fall(config),
                                                           .eos = {special.eos},
                                                           .processors = std::move(processors),
                                                           .log_probabilities = true,

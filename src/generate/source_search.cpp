@@ -184,8 +184,16 @@ void SourceSearch::finish(Finished hypothesis) {
   if (finished_.size() > static_cast<std::size_t>(options().beam)) finished_.pop_back();
 }
 
+// Is what is wanted there, and nothing that runs can become better? What comes later with the same score would stand behind it.
+bool SourceSearch::is_settled(std::int64_t length) const {
+  const auto wanted = static_cast<std::size_t>(options().count);
+  if (!options().only_falls || finished_.size() < wanted) return false;
+  const bool by_longest = options().length_penalty > 0.0;
+  return finished_[wanted - 1].score >= penalized(running_.front().sum, by_longest ? source_.max_length - prompt_ : length);
+}
+
 bool SourceSearch::is_done(std::int64_t length) const {
-  if (running_.empty()) return true;
+  if (running_.empty() || is_settled(length)) return true;
   if (finished_.size() < static_cast<std::size_t>(options().beam)) return false;
   if (options().early_stopping == EarlyStopping::yes) return true;
   const double best = running_.front().sum;  // they are in order

@@ -73,6 +73,7 @@ class SourceSearch {
   std::vector<std::size_t> extend_beam(const Step& step);
   std::vector<Candidate> continuations(const Step& step) const;
   void finish(Finished hypothesis);
+  bool is_settled(std::int64_t length) const;
   bool is_done(std::int64_t length) const;
 
   std::uint64_t number_;

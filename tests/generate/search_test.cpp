@@ -285,6 +285,51 @@ TEST(Search, EarlyStopping) {
   EXPECT_EQ(best(late, EarlyStopping::never).ids.size(), 9U);
 }
 
+// A search ends as soon as nothing that it is asked for can change, and finds what it finds when it goes on.
+TEST(Search, EndsWhenNothingBetterCanCome) {
+  Context ctx;
+  const std::vector<Ids> one{{4, 4, 4}};
+  const auto copy = [](const Ids& source, const Ids& so_far) {
+    return so_far.size() - 1 < source.size() ? over(0.0005F, 0.999F, 0.0005F) : over(0.999F, 0.0005F, 0.0005F);
+  };
+  const auto steps = [&](const GenerationConfig& config) {
+    const FakeModel model(copy);
+    const auto found = search(ctx, model, one, config);
+    EXPECT_EQ(found[0][0].ids, (Ids{4, 4, 4}));
+    return model.rows.size();
+  };
+  EXPECT_EQ(steps({.num_beams = 4}), 4U);
+  EXPECT_EQ(steps({.num_beams = 4, .early_stopping = EarlyStopping::never}), 4U);
+  EXPECT_GT(steps({.num_beams = 4, .num_return_sequences = 4}), 4U);
+  // Of scores that may rise nothing is known.
+  EXPECT_GT(steps({.num_beams = 4, .sequence_bias = {{{5}, 0.1}}}), 4U);
+}
+
+TEST(Search, WhatIsWantedDoesNotChangeWhatIsFound) {
+  NOT_ON_A_GPU("rows with the same bits in every batch");
+  Context ctx({.seed = 12});
+  ctx.set_row_invariant(true);
+  const std::vector<Ids> sources = sources_of({3, 6, 1, 9, 4, 12, 2, 7});
+  for (std::int64_t sharp = 0; sharp < 6; ++sharp) {
+    Transformer model = random_model(ctx, tiny(20));
+    model.output->weight.tensor = random_normal(ctx, model.output->weight.shape, 0.0F, 0.4F * static_cast<float>(1 + sharp));
+    for (const double penalty : {1.0, 0.0, 0.6, 2.0, -1.0})
+      for (const EarlyStopping stopping : {EarlyStopping::no, EarlyStopping::never}) {
+        GenerationConfig config{.num_beams = 5, .num_return_sequences = 5, .length_penalty = penalty, .early_stopping = stopping};
+        const auto all = search(ctx, view(model), sources, config);
+        for (const std::int64_t count : {1, 2, 4}) {
+          config.num_return_sequences = count;
+          const auto some = search(ctx, view(model), sources, config);
+          for (std::size_t s = 0; s < sources.size(); ++s)
+            for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+              EXPECT_EQ(some[s][i].ids, all[s][i].ids) << sharp << " " << penalty << " " << s << " " << i;
+              EXPECT_EQ(some[s][i].score, all[s][i].score);
+            }
+        }
+      }
+  }
+}
+
 TEST(Search, LengthsAndRowsThatShrink) {
   Context ctx;
   // A sentence ends after as many words as its source has, if it may.

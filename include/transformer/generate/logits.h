@@ -95,5 +95,7 @@ LogitsProcessor eta_cutoff(double epsilon);
 // `own` stand where Hugging Face has them: behind all but temperature, top_k and the others that narrow a draw, which would else leave
 // nothing of what they want.
 std::vector<LogitsProcessor> logits_processors(const GenerationConfig& config, std::span<const LogitsProcessor> own = {});
+// Of log-probabilities, do these make none greater than 0?
+bool scores_only_fall(const GenerationConfig& config);
 
 }  // namespace transformer

@@ -17,6 +17,7 @@ struct LoopOptions {
   std::int64_t count = 1;                            // sequences wanted of each source: the n best, or so many draws
   double length_penalty = 1.0;                       //
   EarlyStopping early_stopping = EarlyStopping::no;  //
+  bool only_falls = false;                           // no processor gives a token a score above 0: a sum never rises
   std::vector<std::int32_t> eos = {};                // tokens that end a sequence
   std::vector<LogitsProcessor> processors = {};      //
   bool log_probabilities = false;                    // what processors are given, instead of logits; always in beam search
