@@ -43,6 +43,8 @@ class Processes : public Training {
       setenv(name, "1", 1);
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
     setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);  // containers may not
+    // Tests run side by side: an mpirun fails when another one makes or removes the folder that all share at the same moment.
+    setenv("OMPI_MCA_orte_tmpdir_base", folder_.path().c_str(), 1);
   }
   void make(const TaskCase& task) {
     task.data([this](const std::string& name, const std::string& content) { write(name, content); });
