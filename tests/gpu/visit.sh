@@ -297,13 +297,17 @@ peers() {
   tail -4 "$logs/peers.log"
 }
 
-# trained NAME SECONDS COMMAND...: its last lines, with its time.
+# trained NAME SECONDS COMMAND...: its last lines, with its time, and how much of it the card had work (the median of samples).
 trained() {
-  local name=$1 seconds=$2 begin code
+  local name=$1 seconds=$2 begin code watcher
   shift 2
+  nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader,nounits -lms 250 >"$logs/$name.busy" 2>/dev/null &
+  watcher=$!
   begin=$(date +%s.%N)
   limited "$seconds" "$@" >"$logs/$name.log" 2>&1; code=$?
   note "trained: $name" "$(awk "BEGIN { printf \"%.1f\", $(date +%s.%N) - $begin }") s, code $code: $(tr '\r' '\n' <"$logs/$name.log" | grep . | tail -2)"
+  kill $watcher 2>/dev/null; wait $watcher 2>/dev/null
+  note "card busy: $name" "$(sort -n "$logs/$name.busy" | awk '{ of[NR] = $1 } END { if (NR) print of[int((NR + 1) / 2)] " %, " NR " samples" }')"
 }
 
 train_demo() { trained demo "$(few 60 6)" "$command" demo --out "$work/demo"; }
