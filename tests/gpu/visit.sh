@@ -20,8 +20,8 @@
 #   cores_busy              60  all cores with others busy on half of them, and with OMP_WAIT_POLICY=passive, beside the idle machine
 #   cores_tasks            330  each task with 1, 2, 4 … threads beside PyTorch
 #
-# Groups: correct (machine to nccl), speed (machine, bench, peers, train), train, cores; without any part, all of them. Where no call may take
-# more than ten minutes, three take it all, 22 minutes in sum:
+# Groups: correct (machine to nccl), speed (machine, bench, peers, train), train, cores (machine and these); without any part, all of them.
+# Where no call may take more than ten minutes, three take it all, 22 minutes in sum:
 #   tests/gpu/visit.sh build OUT1 DATA correct                                   about 430 s
 #   tests/gpu/visit.sh build OUT2 DATA speed                                     about 390 s
 #   tests/gpu/visit.sh build OUT3 DATA cores                                     about 510 s
@@ -34,7 +34,7 @@ cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." || exit
 build=$(readlink -f "$1") out=$2 data=$(readlink -f "${3:-.}")
 all=(machine suite parity bits memory bad nccl bench peers train_demo train_multi30k train_shakespeare train_etth1 train_fashion
      cores_base cores_decode cores_busy cores_tasks)
-declare -A groups=([correct]="${all[*]:0:7}" [speed]="machine ${all[*]:7:7}" [train]="${all[*]:9:5}" [cores]="${all[*]:14}")
+declare -A groups=([correct]="${all[*]:0:7}" [speed]="machine ${all[*]:7:7}" [train]="${all[*]:9:5}" [cores]="machine ${all[*]:14}")
 parts=()
 for part in "${@:4}"; do
   for one in ${groups[$part]:-$part}; do
@@ -147,7 +147,7 @@ checker() {
   command -v compute-sanitizer >/dev/null || { note 'memory checker' 'there is no compute-sanitizer'; return; }
   local cases='*Attention*:*Linear*:*Norm*:*CrossEntropy*:*Embedding*:*Dropout*:*Adam*:*TopK*:*Softmax*:CudaWays.*-*Trains*:*Golden*:*Search*'
   local recorded='*RecordedSteps*gpt2' tool i seconds running=()
-  seconds=$(within 400)
+  seconds=$(within 300)
   for tool in memcheck racecheck; do
     for i in 0 1 2 3; do
       GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$i timeout -s INT -k 20 "$seconds" compute-sanitizer --tool $tool "$tests" \
@@ -396,6 +396,15 @@ cores_tasks() {
   unset TRANSFORMER_PEER_PYTHON
 }
 
+# Nothing can be seen without them, and minutes may count.
+for program in "$command --version" "$tests --gtest_list_tests"; do
+  [[ $program == "$command "* || -e $tests ]] || continue
+  $program >"$logs/start.log" 2>&1 && continue
+  note programs "$program: $(tail -1 "$logs/start.log")"
+  keep
+  exit 1
+done
+forget programs
 forget 'not begun'
 for part in "${parts[@]}"; do
   (($(left) > 10)) || { add 'not begun' "$part"; say "$part: no time is left"; continue; }
