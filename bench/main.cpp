@@ -3,7 +3,7 @@
 // ./run bench translate [--source FILE --target FILE] [...]: training of the tiny model on real batches, beside PyTorch.
 // ./run bench task lm|mlm|classify|image|forecast [...]: training of each task, batches and all, beside PyTorch.
 // ./run bench profile WORK [...]: time by kernel of a step.
-// ./run bench scaling [...]: training, reading and writing with 1, 2, 4 … threads, beside PyTorch.
+// ./run bench scaling [--counts "1 16"] [--brief] [...]: training, reading and writing with 1, 2, 4 … threads, beside PyTorch.
 // ./run bench launches: kernels, copies and waits of a training step.
 // ./run bench overlap: how much of the exchange between processes is hidden behind backward.
 // ./run bench cuda [generate] [--profile] [--tune] [--large]: training steps and generation on a GPU, or generation alone; LLaMA 1.1B too.
@@ -208,6 +208,8 @@ int main(int argc, char** argv) try {
     parse(argc, argv, 2,
           {{"--works", &o.works},
            {"--threads", &o.threads},
+           {"--counts", &o.counts},
+           {"--brief", &o.brief},
            {"--precisions", &o.precisions},
            {"--seconds", &o.seconds},
            {"--json", &o.json}});

@@ -13,19 +13,23 @@ namespace {
 
 using nlohmann::json;
 
-std::vector<int> thread_counts(int most) {
+std::vector<int> thread_counts(const ScalingOptions& o) {
   std::vector<int> counts;
-  for (int n = 1; n < most; n *= 2) counts.push_back(n);
-  counts.push_back(most);
+  std::istringstream given(o.counts);
+  for (int n = 0; given >> n;) counts.push_back(n);
+  if (!given.eof()) fail("bench", "--counts: '{}' are not numbers of threads", o.counts);
+  if (!counts.empty()) return counts;
+  for (int n = 1; n < o.threads; n *= 2) counts.push_back(n);
+  counts.push_back(o.threads);
   return counts;
 }
 
 // What the peer does in a second, by precision and number of threads.
 std::map<std::pair<std::string, int>, double> peer_rates(const std::string& work, const std::vector<int>& counts,
-                                                         const std::string& precisions) {
+                                                         const std::string& precisions, bool brief) {
   std::map<std::pair<std::string, int>, double> rates;
   if (!peers_enabled()) return rates;
-  const WorkPeer peer = peer_of(work);
+  const WorkPeer peer = peer_of(work, brief);
   std::string threads;
   for (const int n : counts) threads += fmt::format(" {}", n);
   for (const json& line :
@@ -37,7 +41,7 @@ std::map<std::pair<std::string, int>, double> peer_rates(const std::string& work
 }  // namespace
 
 void scaling_bench(const ScalingOptions& o) {
-  const std::vector<int> counts = thread_counts(o.threads);
+  const std::vector<int> counts = thread_counts(o);
   json report{{"build", TRANSFORMER_BUILD_TYPE}, {"rows", json::array()}};
   std::printf(
       "A step of each work; 'regions' are the parallel calls of a step, 'mean' the threads they were worth; memory is resident\n\n");
@@ -45,7 +49,7 @@ void scaling_bench(const ScalingOptions& o) {
               "mean", "MB", "PyTorch/s", "faster");
   std::istringstream works(o.works);
   for (std::string work; works >> work;) {
-    const auto theirs = peer_rates(work, counts, o.precisions);
+    const auto theirs = peer_rates(work, counts, o.precisions, o.brief);
     for (const DType dtype : {DType::float32, DType::bfloat16}) {
       const std::string precision(name_of(dtype));
       if (o.precisions.find(precision) == std::string::npos) continue;

@@ -149,8 +149,9 @@ std::unique_ptr<Work> make_work(const std::string& name, DType precision, int th
   fail("bench", "'{}' is unknown: expected {}", name, fmt::join(names, ", "));
 }
 
-WorkPeer peer_of(const std::string& name) {
-  if (name == "base") return {"torch_base_step.py", "", "tokens_per_s"};
+WorkPeer peer_of(const std::string& name, bool brief) {
+  const std::string rounds = brief ? " --rounds 1" : "";
+  if (name == "base") return {"torch_base_step.py", brief ? "--warmup 2 --steps 5" : "", "tokens_per_s"};
   if (name == "prefill") return {"torch_decode.py", "--prompt 512", "tokens_per_s"};
   if (name == "decode") return {"torch_decode.py", "--sequences 1", "tokens_per_s"};
   if (name == "decode16") return {"torch_decode.py", "--sequences 16", "tokens_per_s"};
@@ -159,10 +160,10 @@ WorkPeer peer_of(const std::string& name) {
   if (name == "translate") {
     const std::string path = folder / "batches.jsonl";
     write_batches(translate_data(), path);
-    return {"torch_translate.py", peer_arguments(translate_options(1), translate_data(), path), "tokens_per_s"};
+    return {"torch_translate.py", peer_arguments(translate_options(1), translate_data(), path) + rounds, "tokens_per_s"};
   }
-  const TaskOptions options{.task = name, .updates = task_batches};
-  return {"torch_task.py", peer_arguments(options, data_of(name), folder), "per_s"};
+  const TaskOptions options{.task = name, .updates = brief ? task_batches / 2 : task_batches};
+  return {"torch_task.py", peer_arguments(options, data_of(name), folder) + rounds, "per_s"};
 }
 
 double step_seconds(Work& work, double at_least) {

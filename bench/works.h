@@ -25,7 +25,7 @@ std::unique_ptr<Work> make_work(const std::string& name, DType precision, int th
 struct WorkPeer {
   std::string script, arguments, figure;
 };
-WorkPeer peer_of(const std::string& name);
+WorkPeer peer_of(const std::string& name, bool brief);  // brief: a few steps
 
 // Seconds of a step: the median of as many as fit into so many seconds, at least three, after one that warms up.
 double step_seconds(Work& work, double at_least);
@@ -39,8 +39,10 @@ void profile_bench(const ProfileOptions& options);
 
 struct ScalingOptions {
   std::string works = "base lm translate decode decode16 prefill", precisions = "float32 bfloat16";
-  int threads = 2;       // the most; 1, 2, 4 … before it
-  double seconds = 0.5;  // of each measurement
+  int threads = 2;          // the most; 1, 2, 4 … before it, or
+  std::string counts = "";  // these alone
+  bool brief = false;       // few steps of PyTorch
+  double seconds = 0.5;     // of each measurement
   std::string json = "";
 };
 // Each work with 1, 2, 4 … threads, beside PyTorch: ./run bench scaling.

@@ -1,6 +1,8 @@
 #include "cli/compute.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string>
 #include <thread>
 
 #include "cli/processes.h"
@@ -20,7 +22,9 @@ ContextOptions ComputeConfig::context(std::uint64_t seed) const {
   if (const auto together = processes()) {  // neighbours share the machine, and take its cards in turn
     const int fair = fair_threads(*together);
     if (count == 0) count = fair;
-    if (where.kind == Device::Kind::cuda && device.find(':') == std::string::npos) where = card_in_turn(together->place().local_rank);
+    const char* usual = std::getenv("TRANSFORMER_DEVICE");
+    const std::string named = device.empty() && usual != nullptr ? usual : device;
+    if (where.kind == Device::Kind::cuda && named.find(':') == std::string::npos) where = card_in_turn(together->place().local_rank);
   }
   return {.device = where,
           .threads = count,

@@ -42,7 +42,7 @@ struct RoughMath {
     return x < 0.0F ? tail : 1.0F - tail;
   }
   __device__ static float sigmoid(float z, float& slope) {
-    const float e = fminf(exp(-z), 1e30F), s = inverse(1.0F + e);  // 1-σ is e·σ
+    const float e = fminf(exp(-z), 1e38F), s = inverse(1.0F + e);  // 1-σ is e·σ; of the largest e, σ is 0
     slope = s * (e * s);
     return s;
   }

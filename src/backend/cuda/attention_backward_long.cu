@@ -312,7 +312,7 @@ bool mma_attention_backward(Context& ctx, const AttentionProblem& p, Tensor& dre
   with_tile(p, [&]<int D, bool kBiased>() {
     constexpr std::size_t kTiles = 6 * kTileBytes<D>, kBeside = 2 * 64 * (8 + 8);
     const std::size_t beside = diagonals.defined() ? static_cast<std::size_t>(64 * Diagonals::kStride + width) * sizeof(float) : 0;
-    fits = kTiles + std::max(beside, kBeside) <= static_cast<std::size_t>(most_shared_memory("attention_backward"));
+    fits = kTiles + std::max(beside, kBeside) <= cuda(ctx).most_shared_memory();
     if (!fits) return;
     launch(ctx, "attention_backward", attention_backward_queries<D, kBiased>, dim3(static_cast<unsigned>(q_blocks * places)),
            dim3(kLongThreads), kTiles + beside, p, q_blocks, mutable_values_of<uint32_t>(kept), mutable_values_of<float>(diagonals), width);

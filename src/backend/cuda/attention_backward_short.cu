@@ -142,7 +142,7 @@ bool short_attention_backward(Context& ctx, const AttentionProblem& p) {
   bool fits = false;
   with_width(p, [&]<int D, bool kBiased>() {
     const ShortLayout<D> layout(p.queries.longest, p.keys.longest, p.dropout.threshold > 0);
-    fits = tiles * 32 <= ShortLayout<D>::kMostThreads && layout.size <= most_shared_memory("attention_backward");
+    fits = tiles * 32 <= ShortLayout<D>::kMostThreads && static_cast<std::size_t>(layout.size) <= cuda(ctx).most_shared_memory();
     if (!fits) return;
     launch(ctx, "attention_backward", attention_backward_short<D, kBiased>, dim3(static_cast<unsigned>(p.kv_heads * p.queries.count)),
            dim3(static_cast<unsigned>(std::max(tiles, 1) * 32)), static_cast<std::size_t>(layout.size), p);

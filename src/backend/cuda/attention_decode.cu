@@ -190,6 +190,10 @@ bool decode_attention(Context& ctx, DType dtype, const AttentionProblem& p) {
   const int rows = p.heads / p.kv_heads * p.queries.longest, d = p.head_dim;
   if (p.queries.longest == 0 || p.queries.longest > kMostQueries || rows > kMostRows || d > kMostWidth || p.dropout.threshold > 0)
     return false;
+  const auto shared_by = [&](int rows_at_a_time) {
+    return static_cast<std::size_t>(rows * d + rows * kPiece + kDecodeWarps * rows_at_a_time * d) * sizeof(float);
+  };
+  if (shared_by(8) + kPiece * sizeof(int) > cuda(ctx).most_shared_memory()) return false;
   DecodePieces to{rows, std::max(1, static_cast<int>(blocks_of(p.keys.longest, kPiece))), nullptr, nullptr};
   const std::int64_t places = std::int64_t{p.queries.count} * p.kv_heads;
   Tensor sums, out;
@@ -203,8 +207,7 @@ bool decode_attention(Context& ctx, DType dtype, const AttentionProblem& p) {
   visit_device_float("attention", dtype, [&]<class T>() {
     const bool wide = in_whole_vectors(p.k, sizeof(T)) && in_whole_vectors(p.v, sizeof(T)) && d * sizeof(T) % 16 == 0;
     const auto start = [&]<int kRows, bool kWide>() {
-      const std::size_t shared = static_cast<std::size_t>(rows * d + rows * kPiece + kDecodeWarps * kRows * d) * sizeof(float);
-      launch_early(ctx, "attention", attention_decode_piece<T, kRows, kWide>, grid, block, shared, p, to);
+      launch_early(ctx, "attention", attention_decode_piece<T, kRows, kWide>, grid, block, shared_by(kRows), p, to);
     };
     if (!wide) start.template operator()<8, false>();
     else if (rows == 1) start.template operator()<1, true>();

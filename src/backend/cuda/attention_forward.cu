@@ -160,12 +160,13 @@ bool mma_attention(Context& ctx, const AttentionProblem& p) {
   const int tiles = static_cast<int>(blocks_of(p.queries.longest, 64));
   if (tiles == 0) return true;
   with_tile(p, [&]<int D, bool kBiased>() {
+    const auto shared_by = [&](int groups) { return static_cast<std::size_t>((groups + (p.keys.longest > 64 ? 4 : 2)) * kTileBytes<D>); };
     const auto start = [&]<int kGroups>() {
-      const int blocks = static_cast<int>(blocks_of(tiles, kGroups)), shared = (kGroups + (p.keys.longest > 64 ? 4 : 2)) * kTileBytes<D>;
+      const int blocks = static_cast<int>(blocks_of(tiles, kGroups));
       launch(ctx, "attention", attention_forward<D, kGroups, kBiased>, dim3(static_cast<unsigned>(blocks * p.heads * p.queries.count)),
-             dim3(kGroups * 128), static_cast<std::size_t>(shared), p, blocks);
+             dim3(kGroups * 128), shared_by(kGroups), p, blocks);
     };
-    if (tiles == 1) start.template operator()<1>();
+    if (tiles == 1 || shared_by(kMostGroups<D>) > cuda(ctx).most_shared_memory()) start.template operator()<1>();
     else start.template operator()<kMostGroups<D>>();
   });
   return true;

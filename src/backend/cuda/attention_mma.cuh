@@ -185,12 +185,6 @@ inline bool takes(const AttentionProblem& p) {
     if (!in_whole_pieces(*rows)) return false;
   return p.head_dim % 8 == 0 && p.head_dim <= 128 && p.scale > 0.0F;
 }
-inline int most_shared_memory(const char* kernel) {  // of a block, in bytes
-  int device = 0, bytes = 0;
-  check_cuda(cudaGetDevice(&device), kernel);
-  check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), kernel);
-  return bytes;
-}
 // Calls f.template operator()<D, biased>() with the width of the tiles.
 template <class F>
 void with_width(const AttentionProblem& p, F&& f) {

@@ -9,7 +9,8 @@
 
 namespace transformer {
 
-inline std::int64_t row_blocks_of(std::int64_t rows) { return std::min<std::int64_t>(256, blocks_of(rows, 64)); }
+// One of no rows, too.
+inline std::int64_t row_blocks_of(std::int64_t rows) { return std::clamp<std::int64_t>(blocks_of(rows, 64), 1, 256); }
 
 // parts [blocks, cols] of Op over term(row, column). 32 columns · W for 32 lanes, 8 warps take turns in the rows.
 template <class Op, int W, class Term>

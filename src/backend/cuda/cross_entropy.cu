@@ -1,4 +1,6 @@
 // Cross-entropy of a block of logits: a block of threads for each row.
+#include <algorithm>
+
 #include "backend/cuda/activations.cuh"
 #include "backend/cuda/known.h"
 #include "backend/cuda/launch.h"
@@ -111,7 +113,8 @@ __global__ void sum_losses(const float* losses, std::int64_t n, const std::int64
   if (threadIdx.x == 0) *loss = static_cast<float>(parts[0] / static_cast<double>(divisor_of(count)));
 }
 
-constexpr std::size_t least_held = 16 << 10, most_held = 110 << 10;  // bytes of a row; two of the largest fit on a multiprocessor
+// Bytes of a row; two of the largest fit on a multiprocessor of a card for data centres. Others have less: 1 KiB stays for the sums.
+constexpr std::size_t least_held = 16 << 10, most_held = 110 << 10, beside_held = 1 << 10;
 
 template <class Index>
 __global__ void count_rows(const Index* targets, std::int64_t n, std::int64_t ignore, std::int64_t* count) {
@@ -167,7 +170,8 @@ void CudaKernels::cross_entropy(Context& ctx, Tensor& logits, const Tensor& targ
                mutable_values_of<float>(losses), wide);
       };
       // Rows that the caches would lose before they are read again.
-      if (want_gradient && bytes >= least_held && bytes <= most_held) rows(cross_entropy_rows<T, Index, true>, blocks_of(bytes, 16) * 16);
+      if (want_gradient && bytes >= least_held && bytes <= std::min(most_held, cuda(ctx).most_shared_memory() - beside_held))
+        rows(cross_entropy_rows<T, Index, true>, blocks_of(bytes, 16) * 16);
       else rows(cross_entropy_rows<T, Index, false>, 0);
     });
   });

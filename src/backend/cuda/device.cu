@@ -162,6 +162,10 @@ CudaKernels::CudaKernels(int device) : device_(device), name_(Device::cuda(devic
          count == 1 ? "is one GPU" : "are " + std::to_string(count) + " GPUs", count > 1 ? " to cuda:" + std::to_string(count - 1) : "");
   use();
   check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), name_);
+  int shared = 0, major = 0;
+  check_cuda(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device_), name_);
+  check_cuda(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device_), name_);
+  most_shared_memory_ = static_cast<std::size_t>(shared), starts_early_ = major >= 9;
   // Freed memory stays with the program: asking for it again costs next to nothing.
   cudaMemPool_t pool = nullptr;
   check_cuda(cudaDeviceGetDefaultMemPool(&pool, device_), name_);

@@ -1,7 +1,7 @@
 #pragma once
 // Kernels that are started before the one in front of them has ended (programmatic dependent launch), within recorded work: there a chain
 // of small ones mostly waits for launches. Such a kernel calls wait_for_last() before it reads what others write, or writes anything;
-// before that it may fetch what nobody writes, such as weights.
+// before that it may fetch what nobody writes, such as weights. Older cards cannot do that: there it is started as any other.
 
 #include "backend/cuda/launch.h"
 
@@ -11,7 +11,7 @@ template <class... Parameters, class... Arguments>
 void launch_early(Context& ctx, const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared,
                   const Arguments&... arguments) {
   CudaKernels& device = cuda(ctx);
-  if (!device.recording()) return launch(ctx, name, kernel, grid, block, shared, arguments...);
+  if (!device.recording() || !device.starts_early()) return launch(ctx, name, kernel, grid, block, shared, arguments...);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   device.use();
   if (shared > 48 * 1024)

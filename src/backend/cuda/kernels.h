@@ -131,6 +131,8 @@ class CudaKernels final : public Kernels {
       std::uint32_t step) const;  // where the pass has it on the card; null: there is no pass, or it has another
   CudaPass* pass() const;         // that the calling thread is in; null: work is done as it comes
   CudaReport take_report();
+  std::size_t most_shared_memory() const { return most_shared_memory_; }  // of a block, in bytes: cards differ
+  bool starts_early() const { return starts_early_; }                     // kernels, before the last one has ended
   std::string measure_products(Context& ctx);
 
  protected:
@@ -139,6 +141,8 @@ class CudaKernels final : public Kernels {
  private:
   int device_;
   std::string name_;  // "cuda:0"
+  std::size_t most_shared_memory_ = 0;
+  bool starts_early_ = false;
   cudaStream_t stream_ = nullptr;
   cudaStream_t recorder_ = nullptr;  // nothing ever runs on it
   std::mutex recorder_mutex_;

@@ -190,9 +190,12 @@ struct NormBackwardRows {
   float* parts;  // [blocks, 2, cols]: dweight and dbias; null: not wanted
 };
 
+constexpr unsigned backward_teams(int team) { return team >= 128 ? 1 : 256 / static_cast<unsigned>(team); }
+
 // dx = rstd·(g - mean(g) - xhat·mean(g·xhat)), g = dy·weight; rms_norm, whose mean is fixed, has no mean(g).
+// The bound: of a block of 512 threads no thread may have more than 128 registers, or it does not start.
 template <class T, int team, int turns, bool pairs>
-__global__ void norm_backward_rows(const NormBackwardRows<T> a) {
+__global__ void __launch_bounds__(backward_teams(team) * team, 1) norm_backward_rows(const NormBackwardRows<T> a) {
   extern __shared__ float shared[];  // [teams, 2, cols]
   const int thread = static_cast<int>(threadIdx.x);
   float by_weight[turns][8] = {}, by_bias[turns][8] = {};
@@ -302,6 +305,11 @@ struct TimesNormedRow {
 };
 
 constexpr std::int64_t most_cols = 16384;  // of a row that a team holds
+// And of one that it holds backward, with the sums for its weight and bias.
+std::int64_t most_cols_backward(Context& ctx) {
+  constexpr std::int64_t beside = 1 << 10, sums = 2 * sizeof(float);
+  return std::min(most_cols, (static_cast<std::int64_t>(cuda(ctx).most_shared_memory()) - beside) / sums);
+}
 
 // Calls f(team, turns) with the smallest team that holds a row, for few rows a larger one; false: none does.
 template <class F>
@@ -361,10 +369,10 @@ void backward_of_norm(Kernels& k, Context& ctx, const Tensor& x, const Kernels::
       if (dbias != nullptr && !out.accumulate_dbias) k.fill(ctx, 0.0F, out.dbias);
       return;
     }
-    const bool wide = all_wide({&x, &dy, &out.dx, &args.weight}) && cols % 8 == 0;
+    const bool wide = all_wide({&x, &dy, &out.dx, &args.weight}) && cols % 8 == 0 && cols <= most_cols_backward(ctx);
     const auto with = [&](auto team, auto turns) {
       constexpr int threads = decltype(team)::value, each = decltype(turns)::value;
-      constexpr unsigned teams = threads >= 128 ? 1 : 256 / threads;
+      constexpr unsigned teams = backward_teams(threads);
       const std::int64_t blocks = std::min<std::int64_t>(blocks_of(n, teams * 4), teams > 1 ? 264 : 528);
       Tensor parts;
       if (dweight != nullptr || dbias != nullptr) {
@@ -429,7 +437,7 @@ void CudaKernels::norm_backward(Context& ctx, const Tensor& x, const NormArgs& a
 
 void CudaKernels::add_norm_backward(Context& ctx, const Tensor& sum, const NormArgs& args, const Tensor& mean, const Tensor& rstd,
                                     const Tensor& dy, NormGradients& out, Tensor& dsub) {
-  const bool together = args.dropout.p > 0.0F && sum.cols() % 64 == 0 && sum.cols() <= most_cols &&
+  const bool together = args.dropout.p > 0.0F && sum.cols() % 64 == 0 && sum.cols() <= most_cols_backward(ctx) &&
       all_wide({&sum, &dy, &out.dx, &dsub, &args.weight});
   if (!together) return Kernels::add_norm_backward(ctx, sum, args, mean, rstd, dy, out, dsub);
   backward_of_norm(*this, ctx, sum, args, mean, rstd, dy, out, dsub);
