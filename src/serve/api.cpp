@@ -62,6 +62,12 @@ void send_error(const ApiError& e, httplib::Response& response) {
   response.set_content(dump(error_json(e)), "application/json");
 }
 
+// A request whose body was not read, or not to its end.
+void refuse(const ApiError& e, httplib::Response& response) {
+  send_error(e, response);
+  response.set_header("Connection", "close");
+}
+
 }  // namespace
 
 Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedModel>>& models, WatchedTraining* training)
@@ -101,12 +107,11 @@ void Api::add_routes(HttpServer& http) {
   http.set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
     const auto coded = request.has_header("Content-Encoding") && request.get_header_value("Content-Encoding") != "identity";
     if (!coded && !request.is_multipart_form_data()) return httplib::Server::HandlerResponse::Unhandled;
-    send_error(ApiError(415, "bodies are plain JSON: no Content-Encoding, no multipart form"), response);
-    response.set_header("Connection", "close");  // the body was not read
+    refuse(ApiError(415, "bodies are plain JSON: no Content-Encoding, no multipart form"), response);
     return httplib::Server::HandlerResponse::Handled;
   });
   http.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
-    if (response.body.empty()) send_error(ApiError(response.status, message_of_status(request, response.status)), response);
+    if (response.body.empty()) refuse(ApiError(response.status, message_of_status(request, response.status)), response);
   });
   http.set_exception_handler([](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
     send_error(ApiError(500, "something went wrong"), response);

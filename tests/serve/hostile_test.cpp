@@ -128,6 +128,44 @@ TEST(ServeHostile, BodiesOfRequestsThatHaveNone) {
   EXPECT_EQ(answer.find("HTTP/1.1", 1), std::string::npos) << answer;
 }
 
+// Nor is one of a request that is refused before it was read, however late it comes.
+TEST(ServeHostile, BodiesOfRequestsThatAreRefused) {
+  const Served served({}, false);
+  for (const std::string head :
+       {"POST /tokenize HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 100000\r\n\r\n",
+        "POST /tokenize HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=a\r\nContent-Length: 100000\r\n\r\n",
+        "POST /tokenize HTTP/1.1\r\nRange: bytes=a\r\nContent-Length: 100000\r\n\r\n",
+        "POST /tokenize HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"}) {
+    const RawClient client(served.port(), 5);
+    ASSERT_TRUE(client.send(head));
+    const std::string answer = client.receive_some();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 4")) << answer;
+    EXPECT_NE(answer.find("Connection: close"), std::string::npos) << answer;
+    client.send("GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_EQ(client.receive().find("HTTP/1.1"), std::string::npos) << head;
+  }
+  EXPECT_TRUE(still_answers(served));
+}
+
+// Who does not wait for an answer before the next request gets all of them, in their order.
+TEST(ServeHostile, RequestsThatComeTogether) {
+  const Served served({}, false);
+  const RawClient client(served.port(), 5);
+  const std::string get = "GET /health HTTP/1.1\r\nHost: x\r\n\r\n";
+  std::string all;
+  for (const std::int64_t length : {1, 2, 5000, 3})
+    all += request_text("/tokenize", {{"model", "gpt"}, {"text", std::string(static_cast<std::size_t>(length), 'a')}}) + get;
+  ASSERT_TRUE(client.send(all + "GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+  const std::string answers = client.receive();
+  std::size_t at = 0;
+  for (const std::string expected :
+       {"\"count\":1,", "\"ok\"", "\"count\":2,", "\"ok\"", "\"count\":5000,", "\"ok\"", "\"count\":3,", "\"ok\"", "\"ok\""}) {
+    at = answers.find(expected, at);
+    ASSERT_NE(at, std::string::npos) << expected;
+    at += expected.size();
+  }
+}
+
 TEST(ServeHostile, BodiesThatAreTooLarge) {
   const Served served({.max_body_bytes = 1000}, false);
   const auto answer = served.post("/v1/completions", {{"model", "gpt"}, {"prompt", std::string(5000, 'a')}});
