@@ -102,6 +102,10 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
 void Api::add_routes(HttpServer& http) {
   http_ = &http;
   http.error_body = body_of;
+  if (!options_.cors_origin.empty())  // in all answers: what is wrong may be read, too. * alone does not mean Authorization
+    http.set_default_headers({{"Access-Control-Allow-Origin", options_.cors_origin},
+                              {"Access-Control-Allow-Headers", "Authorization, *"},
+                              {"Access-Control-Allow-Methods", "GET, POST, OPTIONS"}});
   const auto all = [this](const httplib::Request& request, httplib::Response& response) { answer(request, response); };
   http.Get(".*", all).Post(".*", all).Put(".*", all).Patch(".*", all).Delete(".*", all).Options(".*", all);
   http.set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
@@ -122,11 +126,6 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
   const_cast<httplib::Request&>(request).ranges.clear();  // all is sent, whatever part of it is asked for: httplib would send less
   const auto begun = Clock::now();
   std::string endpoint = "other";
-  if (!options_.cors_origin.empty()) {
-    response.set_header("Access-Control-Allow-Origin", options_.cors_origin);
-    response.set_header("Access-Control-Allow-Headers", "Authorization, Content-Type");
-    response.set_header("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-  }
   try {
     if (request.method == "OPTIONS" && !options_.cors_origin.empty()) {
       response.status = 204;
