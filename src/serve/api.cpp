@@ -159,7 +159,12 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
   } catch (const std::exception& e) {
     send_error(for_clients(ApiError(500, e.what())), response);
   }
-  counters_.request(endpoint, response.status, Clock::now() - begun);
+  const auto count = [this, endpoint, status = response.status, begun] { counters_.request(endpoint, status, Clock::now() - begun); };
+  if (auto& ended = response.content_provider_resource_releaser_) {  // a stream
+    ended = [ended, count](bool success) { ended(success), count(); };
+  } else {
+    count();
+  }
 }
 
 ApiError Api::for_clients(const ApiError& e) const {

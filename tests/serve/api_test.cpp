@@ -365,6 +365,23 @@ TEST(ServeApi, WrongRequestsAreToldWhatIsWrong) {
   EXPECT_EQ(served().post_text("/tokenize", "x", {{"Content-Encoding", "gzip"}}).status, 415);
 }
 
+// A stream has not ended when its first event is sent.
+TEST(ServeApi, StreamsTakeAsLongAsTheyDo) {
+  const Served slow({}, false);
+  json request{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"n", 64}, {"logit_bias", {{"2", -100}}}, {"stream", true}};
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_EQ(slow.client().Post("/v1/completions", request.dump(), "application/json")->status, 200);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  const std::string name = "transformer_request_seconds_sum{endpoint=\"/v1/completions\"} ";
+  std::string text;
+  for (int i = 0; i < 100 && text.find(name) == std::string::npos; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(20)))
+    text = slow.client().Get("/metrics")->body;
+  ASSERT_NE(text.find(name), std::string::npos) << text;
+  const double counted = std::stod(text.substr(text.find(name) + name.size()));
+  EXPECT_GT(counted, 0.5 * took.count());
+  EXPECT_NE(text.find("transformer_requests_total{endpoint=\"/v1/completions\",status=\"200\"} 1\n"), std::string::npos) << text;
+}
+
 TEST(ServeApi, TheDescriptionKnowsEveryEndpoint) {
   const auto answer = served().get("/openapi.json");
   ASSERT_EQ(answer.status, 200);
