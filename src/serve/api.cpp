@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "models/shared/purpose.h"
@@ -201,7 +202,7 @@ void Api::check_key(const httplib::Request& request) const {
 }
 
 Api::Clock::time_point Api::until() const {
-  return Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options_.max_seconds * 1000.0));
+  return Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(std::min(options_.max_seconds, 1e9) * 1000.0));
 }
 
 HostedModel& Api::model(const std::string& name) const {

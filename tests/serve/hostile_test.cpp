@@ -259,6 +259,12 @@ TEST(ServeHostile, WhatTakesTooLongIsEnded) {
   EXPECT_TRUE(soon([&] { return metric(served, "transformer_running_sequences{model=\"gpt\"}") == 0.0; }));
 }
 
+TEST(ServeHostile, NothingTakesTooLongWhereThereIsForEver) {
+  const Served served({.max_seconds = 1e10}, false);
+  const json request{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"n", 64}, {"logit_bias", {{"2", -100}}}};
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(served.post("/v1/completions", request).status, 200);
+}
+
 TEST(ServeHostile, KeysAreWantedWhereThereIsOne) {
   const Served served({.api_key = "secret"}, false);
   const json request{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 1}};
