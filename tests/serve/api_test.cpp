@@ -277,6 +277,22 @@ TEST(ServeApi, TranslationsAreThoseOfTheTranslator) {
   EXPECT_EQ(served().post("/translate", {{"q", "a"}, {"target", "xx"}}).status, 400);
 }
 
+// LibreTranslate translates lines, and leaves them where they are.
+TEST(ServeApi, TranslationsKeepTheirLines) {
+  const auto translation = [](const json& q, int alternatives = 0) {
+    return served().post("/translate", {{"model", "mt"}, {"q", q}, {"alternatives", alternatives}}).body;
+  };
+  const json a = translation("hello there", 1), b = translation("c d", 1);
+  const std::string first = a["translatedText"], second = b["translatedText"];
+  ASSERT_NE(first, second);
+  EXPECT_EQ(translation("hello there\nc d")["translatedText"], first + "\n" + second);
+  EXPECT_EQ(translation("\nhello there\r\n\nc d\n")["translatedText"], "\n" + first + "\n\n" + second + "\n");
+  const json both = translation({"hello there\n\nc d", "c d", ""}, 1);
+  EXPECT_EQ(both["translatedText"], json({first + "\n\n" + second, second, ""}));
+  EXPECT_EQ(both["alternatives"][0][0], a["alternatives"][0].get<std::string>() + "\n\n" + b["alternatives"][0].get<std::string>());
+  EXPECT_EQ(both["alternatives"][1], b["alternatives"]);
+}
+
 TEST(ServeApi, OtherTasks) {
   const auto labels = served().post("/classify", {{"text", {"good", "bad"}}, {"top_k", 0}});
   ASSERT_EQ(labels.status, 200) << labels.body;
