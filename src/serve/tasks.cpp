@@ -229,13 +229,18 @@ json Api::languages() const {
 }
 
 json Api::classify(const ClassifyRequest& request) {
-  HostedModel& model = model_for(request.model, "classify", [](const HostedModel& m) { return m.classifier() != nullptr; });
+  if (!request.image && !request.text.given()) throw ApiError(400, "'text' or 'image' is missing", "text", "missing_field");
+  static constexpr auto of_pictures = [](const HostedModel& m) {
+    return m.classifier() != nullptr && m.classifier()->kind() == Classifier::Kind::images;
+  };
+  HostedModel& model = request.image
+      ? model_for(request.model, "classify pictures", of_pictures)
+      : model_for(request.model, "classify texts", [](const HostedModel& m) { return m.classifier() != nullptr && !of_pictures(m); });
   const Classifier& classifier = *model.classifier();
   ClassifyOptions options;
   options.top_k = request.top_k;
   json results = json::array();
-  if (classifier.kind() == Classifier::Kind::images) {
-    if (!request.image) throw ApiError(400, "'image' is missing: the model classifies pictures", "image", "missing_field");
+  if (request.image) {
     std::vector<Image> images;
     try {
       images.push_back(decode_image(from_base64(*request.image), "image", std::int64_t{1} << 25));
@@ -246,7 +251,6 @@ json Api::classify(const ClassifyRequest& request) {
     model.engine().run([&](Context& ctx) { labels = classifier.images(ctx, images, options); });
     for (const auto& one : labels) results.push_back({{"labels", labels_json(one)}});
   } else {
-    if (!request.text.given()) throw ApiError(400, "'text' is missing: the model classifies texts", "text", "missing_field");
     const std::vector<std::string> texts = texts_of(request.text, "text", 1024);
     if (classifier.kind() == Classifier::Kind::texts) {
       std::vector<std::vector<Label>> labels;

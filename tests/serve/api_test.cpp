@@ -297,6 +297,8 @@ TEST(ServeApi, OtherTasks) {
   const auto labels = served().post("/classify", {{"text", {"good", "bad"}}, {"top_k", 0}});
   ASSERT_EQ(labels.status, 200) << labels.body;
   EXPECT_EQ(labels.body["results"].size(), 2U);
+  EXPECT_EQ(error_code(served().post("/classify", {{"image", "iVBORw0KGgo="}})), "\"wrong_model\"");  // the one that is there is for texts
+  EXPECT_EQ(error_code(served().post("/classify", {{"model", "cls"}})), "\"missing_field\"");
   const auto vectors = served().post("/v1/embeddings", {{"model", "cls"}, {"input", {"a", "b"}}});
   ASSERT_EQ(vectors.status, 200) << vectors.body;
   EXPECT_EQ(vectors.body["data"].size(), 2U);
