@@ -222,10 +222,10 @@ T value_of(const json& request, const char* key, const char* expected, T otherwi
   const auto found = request.find(key);
   if (found == request.end() || found->is_null()) return otherwise;
   try {
-    return found->get<T>();
+    if (T value = found->get<T>(); json(value) == *found) return value;  // and not another number, nearby
   } catch (const json::exception&) {
-    fail("explain", "{} must be {}", key, expected);
   }
+  fail("explain", "{} must be {}", key, expected);
 }
 
 std::int64_t number_of(const json& request, const char* key, std::int64_t otherwise, std::int64_t least, std::int64_t most) {
