@@ -193,7 +193,9 @@ json to_json(const Explanation& seen, const JsonView& view) {
                                  {"layers", a.layers.size()},
                                  {"heads", a.heads()}});
   out["predictions"] = predictions_json(seen);
-  if (seen.kind == "translation") {
+  if (seen.kind == "text") {
+    out["text"] = seen.text;
+  } else if (seen.kind == "translation") {
     json alternatives = json::array();
     for (const SeenAlternative& a : seen.alternatives) alternatives.push_back({{"text", a.text}, {"score", digits(a.score)}});
     out["translation"] = {{"text", seen.text}, {"alternatives", alternatives}};

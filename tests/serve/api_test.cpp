@@ -311,6 +311,7 @@ TEST(ServeApi, OtherTasks) {
   const auto tokens = served().post("/tokenize", {{"model", "gpt"}, {"text", "Hi"}});
   EXPECT_EQ(tokens.body["tokens"], json({tiny_id('H'), tiny_id('i')}));
   EXPECT_EQ(served().post("/detokenize", {{"model", "gpt"}, {"tokens", tokens.body["tokens"]}}).body["text"], "Hi");
+  EXPECT_EQ(served().post("/explain", {{"model", "gpt"}, {"ids", tokens.body["tokens"]}}).body["text"], "Hi");
   const auto models = served().get("/v1/models");
   EXPECT_EQ(models.body["data"].size(), 4U);
   EXPECT_EQ(served().get("/v1/models/gpt").body, models.body["data"][0]);
