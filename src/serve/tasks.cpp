@@ -8,6 +8,7 @@
 #include "serve/api.h"
 #include "serve/generation.h"
 #include "transformer/core/error.h"
+#include "transformer/models/patchtst.h"
 
 namespace transformer::serve {
 namespace {
@@ -78,7 +79,10 @@ std::string in_fields(std::string message) {
 }  // namespace
 
 json Api::model_json(const HostedModel& m) {
-  return {{"id", m.name()}, {"object", "model"}, {"created", m.created()}, {"owned_by", "local"}, {"purpose", name_of(m.purpose())}};
+  json about{{"id", m.name()}, {"object", "model"}, {"created", m.created()}, {"owned_by", "local"}, {"purpose", name_of(m.purpose())}};
+  if (const auto* series = dynamic_cast<const PatchTSTModel*>(m.model().get()))
+    about.update({{"context", series->series().context}, {"channels", series->series().channels}});
+  return about;
 }
 
 json Api::models_list() const {

@@ -315,6 +315,9 @@ TEST(ServeApi, OtherTasks) {
   const auto models = served().get("/v1/models");
   EXPECT_EQ(models.body["data"].size(), 4U);
   EXPECT_EQ(served().get("/v1/models/gpt").body, models.body["data"][0]);
+  const json series = served().get("/v1/models/series").body, config = read_json(golden_cases("patchtst").front() / "config.json");
+  EXPECT_EQ(series["context"], config["context_length"]);
+  EXPECT_EQ(series["channels"], config["num_input_channels"]);
   EXPECT_EQ(served().get("/v1/models/none").body["error"]["code"], "model_not_found");
   EXPECT_EQ(served().client().Head("/v1/models/gpt")->status, 200);
   EXPECT_EQ(served().client().Delete("/v1/models/gpt")->status, 405);

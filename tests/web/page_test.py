@@ -373,6 +373,20 @@ class Page(unittest.TestCase):
         self.assertNotEqual(self.text("#curve .pointed"), before)
         self.screenshot("series")
 
+    def test_series_of_several_channels(self):
+        self.show("explore", "pair")
+        self.until(lambda: self.all("#curve canvas"), "the curves of the made series")
+        Select(self.find("#channel")).select_by_visible_text("close")
+        self.until(lambda: self.find("#channel").get_attribute("value") == "1" and self.all("#curve canvas"), "the other channel")
+        # Nothing was chosen after all.
+        self.browser.execute_script("document.querySelector('input[type=file]').dispatchEvent(new Event('change'))")
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True})
+        try:
+            wide = self.browser.execute_script("return Math.max(...[...document.querySelectorAll('main > *, #text')].map((e) => e.getBoundingClientRect().right))")
+            self.assertLessEqual(wide, 360)
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
     def test_chat(self):
         self.show("chat", "writer")
         self.find("input[type=range]").send_keys(Keys.HOME)  # temperature 0: what is drawn may be nothing but the end
