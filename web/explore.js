@@ -100,7 +100,9 @@ export function show(place, model) {
   // Generation by hand: the chosen token goes behind the others, and what all of them say more now behind the text. Alone a token may be
   // part of a character, or lack its space.
   async function step(token) {
-    if (await look({ ids: [...again().ids, token.id] }, { stepping: true })) input.show(typed.text + seen.text.slice(typed.said.length));
+    const more = await look({ ids: [...again().ids, token.id] }, { stepping: true });
+    if (more) input.show(typed.text + seen.text.slice(typed.said.length));
+    return more;
   }
 
   const make = { image: imageInput, series: seriesInput }[kind];

@@ -242,6 +242,19 @@ class Page(unittest.TestCase):
             self.until(lambda: len(self.all("#tokens .chip")) == count, "a token more")
             self.assertEqual(self.find("#text").get_property("value"), text)
 
+    def test_steps_end_where_the_context_does(self):
+        self.show("explore", "writer", language="en")
+        self.until(lambda: self.all("#tokens .chip"), "tokens")
+        text = ("To be, or not to be, that is the question. " * 9)[:380]
+        self.browser.execute_script("arguments[0].value = arguments[1]", self.find("#text"), text)
+        self.click(self.find("#look"))
+        self.until(lambda: len(self.all("#tokens .chip")) == 380, "380 tokens")
+        self.click(self.find("#steps"))
+        self.until(lambda: self.all("#status.wrong"), "no more than 384 tokens")
+        self.assertEqual(len(self.all("#tokens .chip")), 384)
+        self.until(lambda: self.text("#steps") == "Ten tokens", "nothing is under way", 5)
+        self.browser.get_log("browser")  # the server has said that it is too much
+
     def test_layers_heads_and_views(self):
         self.show("explore", "writer")
         self.until(lambda: self.all("#attention canvas.cells"), "the matrix")
