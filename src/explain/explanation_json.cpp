@@ -258,11 +258,12 @@ SeriesTable series_of(const json& given, const Forecaster* forecaster) {
       table.values.push_back(value.get<double>());
     }
   }
+  const std::size_t columns = table.channels.size();
   if (!plain && given.contains("channels")) table.channels = value_of<std::vector<std::string>>(given, "channels", "a list of names", {});
   else if (forecaster != nullptr && forecaster->notes() != nullptr && forecaster->notes()->channels.size() == table.channels.size())
     table.channels = forecaster->notes()->channels;
-  if (table.channels.empty() || std::ssize(table.values) % std::ssize(table.channels) != 0)
-    fail("explain", "the series has {} values for {} channels", table.values.size(), table.channels.size());
+  if (columns == 0 || table.channels.size() != columns)
+    fail("explain", "the series has {} values in a row for {} channels", columns, table.channels.size());
   return table;
 }
 

@@ -354,6 +354,9 @@ TEST(ServeApi, ForecastsTakeNumbersAndCsv) {
   EXPECT_EQ(numbers.body["forecast"].size(), channels);
   EXPECT_EQ(numbers.body["forecast"], text.body["forecast"]) << text.body;
   EXPECT_EQ(served().post("/forecast", {{"series", {{"c0", {1.0}}}}}).status, 400);
+  // Two names do not make two channels of one.
+  const json one{{"channels", {"c0", "c1"}}, {"values", std::vector<double>(channels * length, 1.0)}};
+  EXPECT_EQ(served().post("/explain", {{"model", "series"}, {"series", one}}).status, 400);
 }
 
 TEST(ServeApi, WrongRequestsAreToldWhatIsWrong) {
