@@ -26,13 +26,14 @@ function textInput(model, kind, run) {
   };
   const node = card(t("explore"), t("inputHelp"), element("div", { class: "ask" }, box,
     element("button", { type: "button", class: "primary", id: "look", onclick: go }, t("look"))));
-  return { node, start: go, extend: (more) => { box.value += more; sessionStorage.setItem(kept(model), box.value); } };
+  return { node, start: go, show: (text) => { box.value = text; sessionStorage.setItem(kept(model), text); } };
 }
 
 export function show(place, model) {
   const kind = kindOf(model.purpose);
   const results = element("div", { class: "stack", id: "results" });
-  let running = null, seen = null, choice = {}, old = 0;  // choice: attention, layer and head; old: tokens that were there before a step
+  // choice: attention, layer and head; old: tokens that were there before a step; typed: the text that steps go on from, and what its tokens say.
+  let running = null, seen = null, choice = {}, old = 0, typed = null;
 
   // What the server is asked for the same look again: by tokens, so that nothing is searched or cut anew.
   const again = () => {
@@ -54,6 +55,7 @@ export function show(place, model) {
       const answer = await ask({ ...given, thumbnails: 24, rollout: kind === "image" });
       old = stepping && seen ? seen.sides[0].tokens.length : 0;
       answer.given = given;
+      if (!stepping) typed = { text: input.text(), said: answer.text ?? "" };
       if (given.ids && seen?.translation) answer.translation = seen.translation;
       seen = answer;
       draw();
@@ -95,10 +97,12 @@ export function show(place, model) {
     results.replaceChildren(...cards);
   }
 
-  // Generation by hand: the chosen token goes behind the others.
+  // Generation by hand: the chosen token goes behind the others, and what all of them say more now behind the text. Alone a token may be
+  // part of a character, or lack its space.
   async function step(token) {
-    input.extend?.(token.text);
-    return (await look({ ids: [...again().ids, token.id] }, { stepping: true })) ? seen.predictions[0].choices : null;
+    const more = await look({ ids: [...again().ids, token.id] }, { stepping: true });
+    if (more) input.show(typed.text + seen.text.slice(typed.said.length));
+    return more;
   }
 
   const make = { image: imageInput, series: seriesInput }[kind];

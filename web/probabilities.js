@@ -42,11 +42,17 @@ export function probabilitiesCard(seen, kind, step) {
     let left = Math.random();
     return all[values.findIndex((value) => (left -= value) <= 0)] ?? all[0];
   }
-  // Several steps: each draws a new card, which goes on from there.
+  // Several steps: each draws a new card, which goes on from there, until one is not made.
+  const onward = async () => {
+    if (await step(pick())) return;
+    stepsLeft = 0;
+    steps.textContent = t("stepTen");
+  };
   const many = (count) => {
     stepsLeft = stepsLeft > 0 ? 0 : count - 1;
-    if (stepsLeft > 0) step(pick());
+    if (stepsLeft > 0) onward();
   };
+  const steps = element("button", { type: "button", id: "steps", onclick: () => many(10) }, t(stepsLeft > 0 ? "stop" : "stepTen"));
 
   const controls = element("div", { class: "row" });
   if (seen.predictions.length > 1) {
@@ -62,14 +68,14 @@ export function probabilitiesCard(seen, kind, step) {
     draws.checked = settings.draw;
     controls.append(element("label", { class: "row", style: "gap:.4rem;align-items:center" }, draws, element("span", {}, t("sample"))),
       element("button", { type: "button", class: "primary", id: "step", onclick: () => step(pick()) }, t("step")),
-      element("button", { type: "button", id: "steps", onclick: () => many(10) }, t(stepsLeft > 0 ? "stop" : "stepTen")));
+      steps);
   }
   draw();
   const node = card(t("probabilities"), t(labels || seen.purpose === "token_labels" ? "probabilitiesLabels" : notes[seen.purpose] ?? "probabilitiesNext"), controls, bars);
   node.id = "probabilities";
   if (generates && stepsLeft > 0) {
     stepsLeft -= 1;
-    setTimeout(() => { if (node.isConnected) step(pick()); else stepsLeft = 0; }, 60);
+    setTimeout(() => { if (node.isConnected) onward(); else stepsLeft = 0; }, 60);
   }
   return {
     node,

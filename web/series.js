@@ -24,8 +24,7 @@ export function seriesInput(model, run) {
   const box = element("textarea", { id: "text", rows: 5, "aria-label": t("inputSeries"), spellcheck: "false" });
   box.value = sessionStorage.getItem(`input ${model.id}`) ?? made(model.channels ?? 1, model.context ?? 336);
   const file = element("input", { type: "file", accept: ".csv,text/csv,text/plain", "aria-label": "CSV", onchange: async () => {
-    box.value = await file.files[0].text();
-    go();
+    if (file.files[0]) box.value = await file.files[0].text(), go();
   } });
   const go = () => {
     try {

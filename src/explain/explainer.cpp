@@ -184,6 +184,7 @@ Explanation Explainer::plain(Context& ctx, std::span<const std::int32_t> ids, co
   out.vocabulary = c.vocabulary;
   const Tokenizer* tokenizer = tokenizers_.source.get();
   out.sides = {{"text", seen_tokens(tokenizer, ids)}};
+  if (tokenizer != nullptr) out.text = tokenizer->decode(ids);
 
   PackedTexts packed;
   packed.add(ids);

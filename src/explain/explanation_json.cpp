@@ -193,7 +193,9 @@ json to_json(const Explanation& seen, const JsonView& view) {
                                  {"layers", a.layers.size()},
                                  {"heads", a.heads()}});
   out["predictions"] = predictions_json(seen);
-  if (seen.kind == "translation") {
+  if (seen.kind == "text") {
+    out["text"] = seen.text;
+  } else if (seen.kind == "translation") {
     json alternatives = json::array();
     for (const SeenAlternative& a : seen.alternatives) alternatives.push_back({{"text", a.text}, {"score", digits(a.score)}});
     out["translation"] = {{"text", seen.text}, {"alternatives", alternatives}};
@@ -222,10 +224,10 @@ T value_of(const json& request, const char* key, const char* expected, T otherwi
   const auto found = request.find(key);
   if (found == request.end() || found->is_null()) return otherwise;
   try {
-    return found->get<T>();
+    if (T value = found->get<T>(); json(value) == *found) return value;  // and not another number, nearby
   } catch (const json::exception&) {
-    fail("explain", "{} must be {}", key, expected);
   }
+  fail("explain", "{} must be {}", key, expected);
 }
 
 std::int64_t number_of(const json& request, const char* key, std::int64_t otherwise, std::int64_t least, std::int64_t most) {
@@ -256,11 +258,12 @@ SeriesTable series_of(const json& given, const Forecaster* forecaster) {
       table.values.push_back(value.get<double>());
     }
   }
+  const std::size_t columns = table.channels.size();
   if (!plain && given.contains("channels")) table.channels = value_of<std::vector<std::string>>(given, "channels", "a list of names", {});
   else if (forecaster != nullptr && forecaster->notes() != nullptr && forecaster->notes()->channels.size() == table.channels.size())
     table.channels = forecaster->notes()->channels;
-  if (table.channels.empty() || std::ssize(table.values) % std::ssize(table.channels) != 0)
-    fail("explain", "the series has {} values for {} channels", table.values.size(), table.channels.size());
+  if (columns == 0 || table.channels.size() != columns)
+    fail("explain", "the series has {} values in a row for {} channels", columns, table.channels.size());
   return table;
 }
 

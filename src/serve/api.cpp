@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "models/shared/purpose.h"
@@ -62,6 +63,12 @@ void send_error(const ApiError& e, httplib::Response& response) {
   response.set_content(dump(error_json(e)), "application/json");
 }
 
+// A request whose body was not read, or not to its end.
+void refuse(const ApiError& e, httplib::Response& response) {
+  send_error(e, response);
+  response.set_header("Connection", "close");
+}
+
 }  // namespace
 
 Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedModel>>& models, WatchedTraining* training)
@@ -96,17 +103,20 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
 void Api::add_routes(HttpServer& http) {
   http_ = &http;
   http.error_body = body_of;
+  if (!options_.cors_origin.empty())  // in all answers: what is wrong may be read, too. * alone does not mean Authorization
+    http.set_default_headers({{"Access-Control-Allow-Origin", options_.cors_origin},
+                              {"Access-Control-Allow-Headers", "Authorization, *"},
+                              {"Access-Control-Allow-Methods", "GET, POST, OPTIONS"}});
   const auto all = [this](const httplib::Request& request, httplib::Response& response) { answer(request, response); };
   http.Get(".*", all).Post(".*", all).Put(".*", all).Patch(".*", all).Delete(".*", all).Options(".*", all);
   http.set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
     const auto coded = request.has_header("Content-Encoding") && request.get_header_value("Content-Encoding") != "identity";
     if (!coded && !request.is_multipart_form_data()) return httplib::Server::HandlerResponse::Unhandled;
-    send_error(ApiError(415, "bodies are plain JSON: no Content-Encoding, no multipart form"), response);
-    response.set_header("Connection", "close");  // the body was not read
+    refuse(ApiError(415, "bodies are plain JSON: no Content-Encoding, no multipart form"), response);
     return httplib::Server::HandlerResponse::Handled;
   });
   http.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
-    if (response.body.empty()) send_error(ApiError(response.status, message_of_status(request, response.status)), response);
+    if (response.body.empty()) refuse(ApiError(response.status, message_of_status(request, response.status)), response);
   });
   http.set_exception_handler([](const httplib::Request&, httplib::Response& response, const std::exception_ptr&) {
     send_error(ApiError(500, "something went wrong"), response);
@@ -117,11 +127,6 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
   const_cast<httplib::Request&>(request).ranges.clear();  // all is sent, whatever part of it is asked for: httplib would send less
   const auto begun = Clock::now();
   std::string endpoint = "other";
-  if (!options_.cors_origin.empty()) {
-    response.set_header("Access-Control-Allow-Origin", options_.cors_origin);
-    response.set_header("Access-Control-Allow-Headers", "Authorization, Content-Type");
-    response.set_header("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-  }
   try {
     if (request.method == "OPTIONS" && !options_.cors_origin.empty()) {
       response.status = 204;
@@ -155,7 +160,12 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
   } catch (const std::exception& e) {
     send_error(for_clients(ApiError(500, e.what())), response);
   }
-  counters_.request(endpoint, response.status, Clock::now() - begun);
+  const auto count = [this, endpoint, status = response.status, begun] { counters_.request(endpoint, status, Clock::now() - begun); };
+  if (auto& ended = response.content_provider_resource_releaser_) {  // a stream
+    ended = [ended, count](bool success) { ended(success), count(); };
+  } else {
+    count();
+  }
 }
 
 ApiError Api::for_clients(const ApiError& e) const {
@@ -192,7 +202,7 @@ void Api::check_key(const httplib::Request& request) const {
 }
 
 Api::Clock::time_point Api::until() const {
-  return Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(options_.max_seconds * 1000.0));
+  return Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(std::min(options_.max_seconds, 1e9) * 1000.0));
 }
 
 HostedModel& Api::model(const std::string& name) const {

@@ -43,7 +43,7 @@ Engine::Loaded HostedModel::load(Context& ctx) {
     case Purpose::text_labels:
     case Purpose::token_labels: tokenizers_.source = tokenizers_.target = load_tokenizer(folder_); [[fallthrough]];
     case Purpose::image_labels: classifier_ = Classifier::open(model_, folder_); break;
-    case Purpose::forecast: forecaster_ = Forecaster::load(ctx, folder_); break;
+    case Purpose::forecast: forecaster_ = Forecaster::open(model_, folder_); break;
     case Purpose::text_vectors:
     case Purpose::masked_words: tokenizers_.source = tokenizers_.target = load_tokenizer(folder_); break;
     case Purpose::image_vectors:

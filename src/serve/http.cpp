@@ -22,6 +22,7 @@ namespace {
 using namespace std::chrono_literals;
 
 thread_local int answered_socket = -1;
+thread_local bool ends_connection = false;  // the answer says so
 
 // A descriptor for each connection: as many as the system lets us have.
 void allow_many_descriptors() {
@@ -39,15 +40,15 @@ std::string in_small_letters(std::string_view text) {
 
 // What the head of a request says of its body.
 struct Announced {
-  std::int64_t bytes = 0;  // that are waited for before a worker takes it. Who expects a "100 Continue" sends none before it
-  bool none = true;        // there is no body
+  std::int64_t bytes = 0;  // of it; -1: it says itself where it ends
+  bool expects = false;    // it comes when a worker has said "100 Continue"
   bool wrong = false;      // two lengths, one that is none, a coding that is not read here, a space before a colon: others might read
                            // another request than we do
 };
 Announced announced_body(std::string_view head) {
   Announced body;
   std::optional<std::string> length;
-  bool chunked = false, expects = false;
+  bool chunked = false;
   for (std::size_t at = head.find("\r\n"); at != std::string_view::npos && at + 2 < head.size(); at = head.find("\r\n", at + 2)) {
     const std::string_view line = head.substr(at + 2, head.find("\r\n", at + 2) - at - 2);
     const std::size_t colon = std::min(line.find(':'), line.size());
@@ -57,15 +58,15 @@ Announced announced_body(std::string_view head) {
     const std::size_t first = std::min(rest.find_first_not_of(" \t"), rest.size());
     const std::string value = in_small_letters(rest.substr(first, rest.find_last_not_of(" \t") + 1 - first));
     if (name == "transfer-encoding") body.wrong |= chunked || value != "chunked", chunked = true;
-    expects |= name == "expect";
+    body.expects |= name == "expect";
     if (name != "content-length") continue;
     body.wrong |= (length && *length != value) || value.empty() || value.size() > 18 ||
         value.find_first_not_of("0123456789") != std::string::npos;
     length = value;
   }
   body.wrong |= length && chunked;
-  body.none = !chunked && (!length || length->find_first_not_of('0') == std::string::npos);
-  if (length && !body.wrong && !expects) body.bytes = std::stoll(*length);
+  if (chunked) body.bytes = -1;
+  else if (length && !body.wrong) body.bytes = std::stoll(*length);
   return body;
 }
 
@@ -89,7 +90,8 @@ class SocketStream final : public httplib::Stream {
     // httplib reads heads byte by byte.
     if (at_ == filled_) {
       if (!is_readable()) return -1;
-      const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
+      const std::size_t most = left_ < 0 ? buffer_.size() : std::min(buffer_.size(), static_cast<std::size_t>(left_));
+      const ssize_t got = ::recv(socket_, buffer_.data(), most, 0);
       if (got <= 0) return got;
       at_ = 0, filled_ = static_cast<std::size_t>(got);
     }
@@ -107,7 +109,7 @@ class SocketStream final : public httplib::Stream {
   void get_local_ip_and_port(std::string& ip, int& port) const override { name_of(getsockname, ip, port); }
   socket_t socket() const override { return socket_; }
 
-  bool read_all() const { return at_ == filled_; }  // nothing of a next request was read
+  bool read_all() const { return left_ <= 0 && at_ == filled_; }  // all of a request, and nothing of a next one
 
  private:
   std::chrono::milliseconds left() const {
@@ -142,7 +144,7 @@ class SocketStream final : public httplib::Stream {
   int socket_;
   std::chrono::steady_clock::time_point receive_until_;
   std::chrono::milliseconds send_;
-  std::int64_t left_;  // bytes of a request that ends with its head; -1: httplib knows where it ends
+  std::int64_t left_;  // bytes of a request; -1: httplib knows where it ends
   std::array<char, 4096> buffer_{};
   std::size_t at_ = 0, filled_ = 0;
 };
@@ -151,6 +153,9 @@ class SocketStream final : public httplib::Stream {
 
 HttpServer::HttpServer(const HttpLimits& limits) : limits_(limits) {
   set_payload_max_length(static_cast<std::size_t>(limits.body_bytes));
+  // Who says so also does it: what is left of a request that was refused is no next one.
+  set_logger(
+      [](const httplib::Request&, const httplib::Response& answer) { ends_connection = answer.get_header_value("Connection") == "close"; });
   set_keep_alive_max_count(1000000);  // only said to clients: connections are kept here
   set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(limits.idle).count());
   // As httplib's own, but two servers do not share a port.
@@ -290,9 +295,9 @@ HttpServer::Arrival HttpServer::arrived(int socket) const {
   if (end == std::string_view::npos) return {std::ssize(head) == limits_.head_bytes ? Arrived::too_much : Arrived::part};
   const Announced body = announced_body(head.substr(0, end + 2));
   if (body.wrong) return {Arrived::wrong};
-  const std::int64_t head_bytes = static_cast<std::int64_t>(end) + 4, whole = head_bytes + body.bytes;
-  if (whole > std::ssize(head) && whole <= limits_.head_bytes) return {Arrived::part};
-  return {Arrived::request, {socket, body.none ? head_bytes : -1, !body.none && !body_is_read(head)}};
+  const std::int64_t whole = body.bytes < 0 ? -1 : static_cast<std::int64_t>(end) + 4 + body.bytes;
+  if (!body.expects && whole > std::ssize(head) && whole <= limits_.head_bytes) return {Arrived::part};
+  return {Arrived::request, {socket, whole, body.bytes != 0 && !body_is_read(head)}};
 }
 
 void HttpServer::look_at(int socket) {
@@ -398,7 +403,8 @@ std::optional<HttpServer::Request> HttpServer::another_of(int socket) {
 
 bool HttpServer::answer(Request request) {
   answered_socket = request.socket;
-  SocketStream stream(request.socket, Clock::now() + limits_.receive, limits_.send, request.head_only);
+  SocketStream stream(request.socket, Clock::now() + limits_.receive, limits_.send, request.bytes);
+  ends_connection = false;
   bool closed = false;
   bool fine = false;
   try {
@@ -407,7 +413,7 @@ bool HttpServer::answer(Request request) {
     fine = false;
   }
   answered_socket = -1;
-  return fine && !closed && !finishing_ && !request.last && stream.read_all();
+  return fine && !closed && !ends_connection && !finishing_ && !request.last && stream.read_all();
 }
 
 }  // namespace transformer::serve

@@ -55,8 +55,8 @@ class HttpServer final : public httplib::Server {
 
   struct Request {
     int socket = -1;
-    std::int64_t head_only = -1;  // bytes of a request that has no body
-    bool last = false;            // of its connection
+    std::int64_t bytes = -1;  // of all of it; -1: its body says where it ends
+    bool last = false;        // of its connection
   };
   // On a connection: part of a request, a whole one; a head that is too large, or wrong.
   enum class Arrived { nothing, part, request, too_much, wrong, end };

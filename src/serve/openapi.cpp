@@ -95,7 +95,13 @@ json openapi() {
        {{"type", "object"}, {"properties", {{"model", text()}}}, {"description", "model, and what it looks at: see docs/explain.md"}}}};
   json paths;
   const json any_object = {{"type", "object"}};
-  const json model = object_of({{"id", text()}, {"object", text()}, {"created", integer()}, {"owned_by", text()}, {"purpose", text()}},
+  const json model = object_of({{"id", text()},
+                                {"object", text()},
+                                {"created", integer()},
+                                {"owned_by", text()},
+                                {"purpose", text()},
+                                {"context", integer()},
+                                {"channels", integer()}},
                                {"id", "object", "created", "owned_by", "purpose"});
   paths["/v1/models"] = get("the models", content(object_of({{"object", text()}, {"data", list_of(model)}}, {"object", "data"})));
   json one = get("one of them", content(model));

@@ -1,4 +1,6 @@
 // The endpoints that give an answer at once.
+#include <algorithm>
+#include <span>
 #include <sstream>
 
 #include "io/shared/base64.h"
@@ -6,6 +8,7 @@
 #include "serve/api.h"
 #include "serve/generation.h"
 #include "transformer/core/error.h"
+#include "transformer/models/patchtst.h"
 
 namespace transformer::serve {
 namespace {
@@ -17,6 +20,13 @@ std::vector<std::string> texts_of(const AnyOf& field, const std::string& name, s
   if (texts.empty()) detail::wrong(name, "a text or a list of texts");
   if (texts.size() > most) detail::wrong(name, fmt::format("{} texts or fewer", most));
   return texts;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text + '\n');
+  for (std::string line; std::getline(in, line);) lines.push_back(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
+  return lines;
 }
 
 json labels_json(const std::vector<Label>& labels) {
@@ -69,7 +79,10 @@ std::string in_fields(std::string message) {
 }  // namespace
 
 json Api::model_json(const HostedModel& m) {
-  return {{"id", m.name()}, {"object", "model"}, {"created", m.created()}, {"owned_by", "local"}, {"purpose", name_of(m.purpose())}};
+  json about{{"id", m.name()}, {"object", "model"}, {"created", m.created()}, {"owned_by", "local"}, {"purpose", name_of(m.purpose())}};
+  if (const auto* series = dynamic_cast<const PatchTSTModel*>(m.model().get()))
+    about.update({{"context", series->series().context}, {"channels", series->series().channels}});
+  return about;
 }
 
 json Api::models_list() const {
@@ -109,7 +122,14 @@ json Api::embeddings(const EmbeddingRequest& request) {
 json Api::translate(const TranslateRequest& request) {
   HostedModel& model = model_for(request.model, "translate", [](const HostedModel& m) { return m.translates(); });
   if (request.format && *request.format != "text") detail::wrong("format", "text");
-  const std::vector<std::string> texts = texts_of(request.q, "q", 1024);
+  constexpr std::size_t most = 1024;
+  std::vector<std::string> lines;  // each is translated for itself, and stays a line
+  std::vector<std::size_t> ends;   // of each text's lines
+  for (const std::string& text : texts_of(request.q, "q", most)) {
+    for (std::string& line : lines_of(text)) lines.push_back(std::move(line));
+    ends.push_back(lines.size());
+  }
+  if (lines.size() > most) detail::wrong("q", fmt::format("{} lines or fewer", most));
   // A model for two languages has no names for them; whoever sends the ones in its own name is right.
   const Languages named = model.named_languages();
   const auto own = [](const std::optional<std::string>& given, const std::string& name) {
@@ -137,12 +157,12 @@ json Api::translate(const TranslateRequest& request) {
     std::exception_ptr failed;
   };
   const auto exchange = std::make_shared<Exchange>();
-  exchange->found.resize(texts.size());
+  exchange->found.resize(lines.size());
   std::vector<std::unique_ptr<Engine::Job>> jobs;
   std::int64_t tokens = 0;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
     auto job = std::make_unique<Engine::Job>();
-    job->ids = by->translator.encode(texts[i]);
+    job->ids = by->translator.encode(lines[i]);
     if (job->ids.empty()) continue;  // its translation is empty
     tokens += std::ssize(job->ids);
     job->rows = config.num_beams;
@@ -174,12 +194,24 @@ json Api::translate(const TranslateRequest& request) {
   }
   json best = json::array(), others = json::array();
   std::int64_t written = 0;
-  for (const std::vector<Hypothesis>& found : exchange->found) {
-    best.push_back(found.empty() ? "" : by->translator.tokenizers().target->decode(found.front().ids));
-    json more = json::array();
-    for (std::size_t i = 1; i < found.size(); ++i) more.push_back(by->translator.tokenizers().target->decode(found[i].ids));
-    others.push_back(std::move(more));
-    if (!found.empty()) written += std::ssize(found.front().ids) + 1;
+  std::size_t begin = 0;
+  for (const std::size_t end : ends) {
+    const std::span found = std::span(exchange->found).subspan(begin, end - begin);
+    begin = end;
+    json each = json::array();  // the best of all lines, the next of all lines …
+    for (std::size_t i = 0, count = 1; i < count; ++i) {
+      std::string said;
+      for (const std::vector<Hypothesis>& line : found) {
+        if (!line.empty()) said += by->translator.tokenizers().target->decode(line[std::min(i, line.size() - 1)].ids);
+        if (&line != &found.back()) said += '\n';
+        count = std::max(count, line.size());
+        if (i == 0 && !line.empty()) written += std::ssize(line.front().ids) + 1;
+      }
+      each.push_back(std::move(said));
+    }
+    best.push_back(each.front());
+    each.erase(0);
+    others.push_back(std::move(each));
   }
   counters_.tokens(model.name(), tokens, written);
   const bool one = request.q.value.is_string();
@@ -201,13 +233,18 @@ json Api::languages() const {
 }
 
 json Api::classify(const ClassifyRequest& request) {
-  HostedModel& model = model_for(request.model, "classify", [](const HostedModel& m) { return m.classifier() != nullptr; });
+  if (!request.image && !request.text.given()) throw ApiError(400, "'text' or 'image' is missing", "text", "missing_field");
+  static constexpr auto of_pictures = [](const HostedModel& m) {
+    return m.classifier() != nullptr && m.classifier()->kind() == Classifier::Kind::images;
+  };
+  HostedModel& model = request.image
+      ? model_for(request.model, "classify pictures", of_pictures)
+      : model_for(request.model, "classify texts", [](const HostedModel& m) { return m.classifier() != nullptr && !of_pictures(m); });
   const Classifier& classifier = *model.classifier();
   ClassifyOptions options;
   options.top_k = request.top_k;
   json results = json::array();
-  if (classifier.kind() == Classifier::Kind::images) {
-    if (!request.image) throw ApiError(400, "'image' is missing: the model classifies pictures", "image", "missing_field");
+  if (request.image) {
     std::vector<Image> images;
     try {
       images.push_back(decode_image(from_base64(*request.image), "image", std::int64_t{1} << 25));
@@ -218,7 +255,6 @@ json Api::classify(const ClassifyRequest& request) {
     model.engine().run([&](Context& ctx) { labels = classifier.images(ctx, images, options); });
     for (const auto& one : labels) results.push_back({{"labels", labels_json(one)}});
   } else {
-    if (!request.text.given()) throw ApiError(400, "'text' is missing: the model classifies texts", "text", "missing_field");
     const std::vector<std::string> texts = texts_of(request.text, "text", 1024);
     if (classifier.kind() == Classifier::Kind::texts) {
       std::vector<std::vector<Label>> labels;

@@ -252,6 +252,8 @@ TEST(Explain, SaysWhatIsWrongWithARequest) {
   refuses({{"txt", "a"}}, {"'txt'", "text"});
   refuses({{"text", "a"}}, {"no tokenizer"});
   refuses({{"ids", {0, -1}}}, {"token -1"});
+  refuses({{"ids", {1.5}}}, {"ids", "list of token ids"});
+  refuses({{"ids", {4294967297}}}, {"ids", "list of token ids"});
   refuses({{"ids", nlohmann::json::array()}}, {"no tokens"});
   refuses({{"ids", {1, 2}}, {"layer", 99}}, {"layer 99"});
   refuses({{"ids", {1, 2}}, {"head", "one"}}, {"head", "whole number"});

@@ -277,10 +277,28 @@ TEST(ServeApi, TranslationsAreThoseOfTheTranslator) {
   EXPECT_EQ(served().post("/translate", {{"q", "a"}, {"target", "xx"}}).status, 400);
 }
 
+// LibreTranslate translates lines, and leaves them where they are.
+TEST(ServeApi, TranslationsKeepTheirLines) {
+  const auto translation = [](const json& q, int alternatives = 0) {
+    return served().post("/translate", {{"model", "mt"}, {"q", q}, {"alternatives", alternatives}}).body;
+  };
+  const json a = translation("hello there", 1), b = translation("c d", 1);
+  const std::string first = a["translatedText"], second = b["translatedText"];
+  ASSERT_NE(first, second);
+  EXPECT_EQ(translation("hello there\nc d")["translatedText"], first + "\n" + second);
+  EXPECT_EQ(translation("\nhello there\r\n\nc d\n")["translatedText"], "\n" + first + "\n\n" + second + "\n");
+  const json both = translation({"hello there\n\nc d", "c d", ""}, 1);
+  EXPECT_EQ(both["translatedText"], json({first + "\n\n" + second, second, ""}));
+  EXPECT_EQ(both["alternatives"][0][0], a["alternatives"][0].get<std::string>() + "\n\n" + b["alternatives"][0].get<std::string>());
+  EXPECT_EQ(both["alternatives"][1], b["alternatives"]);
+}
+
 TEST(ServeApi, OtherTasks) {
   const auto labels = served().post("/classify", {{"text", {"good", "bad"}}, {"top_k", 0}});
   ASSERT_EQ(labels.status, 200) << labels.body;
   EXPECT_EQ(labels.body["results"].size(), 2U);
+  EXPECT_EQ(error_code(served().post("/classify", {{"image", "iVBORw0KGgo="}})), "\"wrong_model\"");  // the one that is there is for texts
+  EXPECT_EQ(error_code(served().post("/classify", {{"model", "cls"}})), "\"missing_field\"");
   const auto vectors = served().post("/v1/embeddings", {{"model", "cls"}, {"input", {"a", "b"}}});
   ASSERT_EQ(vectors.status, 200) << vectors.body;
   EXPECT_EQ(vectors.body["data"].size(), 2U);
@@ -293,9 +311,13 @@ TEST(ServeApi, OtherTasks) {
   const auto tokens = served().post("/tokenize", {{"model", "gpt"}, {"text", "Hi"}});
   EXPECT_EQ(tokens.body["tokens"], json({tiny_id('H'), tiny_id('i')}));
   EXPECT_EQ(served().post("/detokenize", {{"model", "gpt"}, {"tokens", tokens.body["tokens"]}}).body["text"], "Hi");
+  EXPECT_EQ(served().post("/explain", {{"model", "gpt"}, {"ids", tokens.body["tokens"]}}).body["text"], "Hi");
   const auto models = served().get("/v1/models");
   EXPECT_EQ(models.body["data"].size(), 4U);
   EXPECT_EQ(served().get("/v1/models/gpt").body, models.body["data"][0]);
+  const json series = served().get("/v1/models/series").body, config = read_json(golden_cases("patchtst").front() / "config.json");
+  EXPECT_EQ(series["context"], config["context_length"]);
+  EXPECT_EQ(series["channels"], config["num_input_channels"]);
   EXPECT_EQ(served().get("/v1/models/none").body["error"]["code"], "model_not_found");
   EXPECT_EQ(served().client().Head("/v1/models/gpt")->status, 200);
   EXPECT_EQ(served().client().Delete("/v1/models/gpt")->status, 405);
@@ -332,6 +354,9 @@ TEST(ServeApi, ForecastsTakeNumbersAndCsv) {
   EXPECT_EQ(numbers.body["forecast"].size(), channels);
   EXPECT_EQ(numbers.body["forecast"], text.body["forecast"]) << text.body;
   EXPECT_EQ(served().post("/forecast", {{"series", {{"c0", {1.0}}}}}).status, 400);
+  // Two names do not make two channels of one.
+  const json one{{"channels", {"c0", "c1"}}, {"values", std::vector<double>(channels * length, 1.0)}};
+  EXPECT_EQ(served().post("/explain", {{"model", "series"}, {"series", one}}).status, 400);
 }
 
 TEST(ServeApi, WrongRequestsAreToldWhatIsWrong) {
@@ -363,6 +388,23 @@ TEST(ServeApi, WrongRequestsAreToldWhatIsWrong) {
   EXPECT_EQ(served().get("/v1/completions").status, 405);
   EXPECT_EQ(served().get("/nothing").status, 404);
   EXPECT_EQ(served().post_text("/tokenize", "x", {{"Content-Encoding", "gzip"}}).status, 415);
+}
+
+// A stream has not ended when its first event is sent.
+TEST(ServeApi, StreamsTakeAsLongAsTheyDo) {
+  const Served slow({}, false);
+  json request{{"model", "gpt"}, {"prompt", "a"}, {"max_tokens", 60}, {"n", 64}, {"logit_bias", {{"2", -100}}}, {"stream", true}};
+  const auto begun = std::chrono::steady_clock::now();
+  ASSERT_EQ(slow.client().Post("/v1/completions", request.dump(), "application/json")->status, 200);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
+  const std::string name = "transformer_request_seconds_sum{endpoint=\"/v1/completions\"} ";
+  std::string text;
+  for (int i = 0; i < 100 && text.find(name) == std::string::npos; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(20)))
+    text = slow.client().Get("/metrics")->body;
+  ASSERT_NE(text.find(name), std::string::npos) << text;
+  const double counted = std::stod(text.substr(text.find(name) + name.size()));
+  EXPECT_GT(counted, 0.5 * took.count());
+  EXPECT_NE(text.find("transformer_requests_total{endpoint=\"/v1/completions\",status=\"200\"} 1\n"), std::string::npos) << text;
 }
 
 TEST(ServeApi, TheDescriptionKnowsEveryEndpoint) {

@@ -84,13 +84,36 @@ def make_models():
         (out / "prices.csv").write_text(prices(400))
         transformer("train", "forecast", "--csv", "prices.csv", "--context", "48", "--horizon", "12", "--patch-length", "6", "--stride",
                     "3", "--d-model", "16", "--num-heads", "4", "--num-layers", "2", "--max-epoch", "1", "--save-dir", "prices")
+    if "pair" not in given and not (out / "pair" / "model.safetensors").exists():
+        (out / "pair.csv").write_text(prices(700, "open", "close"))
+        transformer("train", "forecast", "--csv", "pair.csv", "--context", "400", "--horizon", "12", "--patch-length", "16", "--stride", "8",
+                    "--d-model", "16", "--num-heads", "4", "--num-layers", "1", "--max-epoch", "1", "--save-dir", "pair")
     (out / "disc.png").write_bytes(disc(9, 14))
-    return {name: given.get(name, str(out / name)) for name in ("translator", "writer", "pictures", "prices")}
+    models = {name: given.get(name, str(out / name)) for name in ("translator", "writer", "pictures", "prices", "pair")}
+    return {**models, "spaced": given.get("spaced") or spaced(pathlib.Path(models["writer"]))}
 
 
-def prices(rows):
+def spaced(writer):
+    """The writer with the tokens of LLaMA: "▁" is a space, and decoding drops the one that a text begins with."""
+    folder = out / "spaced"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for name in ("config.json", "generation_config.json", "model.safetensors", "tokenizer_config.json"):
+        shutil.copy(writer / name, folder)
+    tokenizer = json.loads((writer / "tokenizer.json").read_text(encoding="utf-8"))
+    vocabulary = tokenizer["model"]["vocab"]
+    vocabulary["▁"] = vocabulary.pop(" ")
+    tokenizer["normalizer"] = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    tokenizer["decoder"] = {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "Fuse"},
+                                                              {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    return str(folder)
+
+
+def prices(rows, *channels):
     value = lambda i: 20 + 3 * math.sin(i / 7) + math.sin(i / 2.5)
-    return "price\n" + "".join(f"{value(i):.4f}\n" for i in range(rows))
+    names = channels or ("price",)
+    return ",".join(names) + "\n" + "".join(",".join(f"{value(i + 5 * c):.4f}" for c in range(len(names))) + "\n" for i in range(rows))
 
 
 class Page(unittest.TestCase):
@@ -208,6 +231,29 @@ class Page(unittest.TestCase):
         self.click(self.find("#steps"))
         self.until(lambda: len(self.all("#tokens .chip")) == count + 11, "ten tokens more")
         self.screenshot("text")
+
+    def test_a_step_goes_behind_the_text(self):
+        self.show("explore", "spaced")
+        self.until(lambda: self.all("#tokens .chip"), "tokens")
+        self.type("To be")
+        self.until(lambda: len(self.all("#tokens .chip")) == 5, "the typed text's tokens")
+        for count, name, text in ((6, "▁", "To be "), (7, "o", "To be o")):
+            self.click(next(bar for bar in self.all("#bars button") if bar.text == name))
+            self.until(lambda: len(self.all("#tokens .chip")) == count, "a token more")
+            self.assertEqual(self.find("#text").get_property("value"), text)
+
+    def test_steps_end_where_the_context_does(self):
+        self.show("explore", "writer", language="en")
+        self.until(lambda: self.all("#tokens .chip"), "tokens")
+        text = ("To be, or not to be, that is the question. " * 9)[:380]
+        self.browser.execute_script("arguments[0].value = arguments[1]", self.find("#text"), text)
+        self.click(self.find("#look"))
+        self.until(lambda: len(self.all("#tokens .chip")) == 380, "380 tokens")
+        self.click(self.find("#steps"))
+        self.until(lambda: self.all("#status.wrong"), "no more than 384 tokens")
+        self.assertEqual(len(self.all("#tokens .chip")), 384)
+        self.until(lambda: self.text("#steps") == "Ten tokens", "nothing is under way", 5)
+        self.browser.get_log("browser")  # the server has said that it is too much
 
     def test_layers_heads_and_views(self):
         self.show("explore", "writer")
@@ -339,6 +385,20 @@ class Page(unittest.TestCase):
         self.find("#curve .marks").send_keys(Keys.ARROW_LEFT)
         self.assertNotEqual(self.text("#curve .pointed"), before)
         self.screenshot("series")
+
+    def test_series_of_several_channels(self):
+        self.show("explore", "pair")
+        self.until(lambda: self.all("#curve canvas"), "the curves of the made series")
+        Select(self.find("#channel")).select_by_visible_text("close")
+        self.until(lambda: self.find("#channel").get_attribute("value") == "1" and self.all("#curve canvas"), "the other channel")
+        # Nothing was chosen after all.
+        self.browser.execute_script("document.querySelector('input[type=file]').dispatchEvent(new Event('change'))")
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 360, "height": 740, "deviceScaleFactor": 1, "mobile": True})
+        try:
+            wide = self.browser.execute_script("return Math.max(...[...document.querySelectorAll('main > *, #text')].map((e) => e.getBoundingClientRect().right))")
+            self.assertLessEqual(wide, 360)
+        finally:
+            self.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
     def test_chat(self):
         self.show("chat", "writer")

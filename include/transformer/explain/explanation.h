@@ -106,7 +106,7 @@ struct Explanation {
   std::optional<SeenMap> rolled = {};  // of Swin: its roll-out
   std::vector<SeenPrediction> predictions = {};
   std::vector<SeenAlternative> alternatives = {};
-  std::string text = {};   // a translation: what was written
+  std::string text = {};   // what its tokens say; of a translation, what was written
   std::string image = {};  // what a model of images saw: a PNG file
   SeenSeries series = {};
 
