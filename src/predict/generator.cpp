@@ -1,12 +1,18 @@
 #include "transformer/predict/generator.h"
 
+#include <algorithm>
 #include <charconv>
+#include <limits>
 
+#include "core/shared/top_k.h"
 #include "generate/shared/causal.h"
+#include "generate/shared/loop.h"
 #include "models/shared/purpose.h"
 #include "predict/shared/text_reader.h"
 #include "transformer/core/error.h"
 #include "transformer/models/encoder_decoder_model.h"
+#include "transformer/ops/shape.h"
+#include "transformer/ops/softmax.h"
 
 namespace transformer {
 namespace {
@@ -102,7 +108,7 @@ Generator Generator::open(std::shared_ptr<const Model> model, const std::filesys
   const SpecialTokens special = special_tokens(g.config_, target);
   if (g.config_.eos_token_id.empty() && special.eos >= 0) g.config_.eos_token_id = {special.eos};
   const std::int64_t vocabulary = text != nullptr ? text->text().vocabulary : seq2seq->network.target_vocabulary();
-  const std::int64_t possible = target != nullptr ? std::min(target->size(), vocabulary) : vocabulary;
+  const std::int64_t possible = g.vocabulary_ = target != nullptr ? std::min(target->size(), vocabulary) : vocabulary;
   if (text != nullptr) {
     g.view_ = std::make_shared<CausalView>(*text, special, possible, options.slide);
   } else {
@@ -156,6 +162,33 @@ std::string Generator::generate(Context& ctx, std::string_view prompt, const Gen
   if (!config.max_new_tokens && !config.max_length) config.max_new_tokens = 256;
   const std::vector<std::int32_t> ids = encode(prompt);
   return generate(ctx, std::span(&ids, 1), config, options).front().front().text;
+}
+
+std::vector<ReadToken> Generator::read(Context& ctx, std::span<const std::int32_t> ids, std::size_t alternatives) const {
+  const auto* text = dynamic_cast<const TextModel*>(weights_.get());
+  if (text == nullptr) fail("generate", "a model with an encoder does not say how probable the text is that it reads");
+  std::vector<ReadToken> out(ids.size());
+  if (ids.size() < 2) return out;
+  const Inference inference(ctx);
+  const std::int64_t count = std::ssize(ids) - 1;
+  const Tensor hidden = text->hidden(ctx,
+                                     {.ids = Tensor::from<std::int32_t>(ctx, {count}, ids.first(ids.size() - 1)),
+                                      .sequences = Sequences(std::vector<std::int64_t>{count})});  // [tokens, d]
+  // Part by part: all logits of a long text would take more memory than the model.
+  constexpr std::int64_t part = 64;
+  std::vector<Scored> best;
+  for (std::int64_t begin = 0; begin < count; begin += part) {
+    const Tensor logits = text->logits(ctx, hidden.row_block(begin, std::min(part, count - begin)));
+    const Tensor log_p = log_softmax(ctx, cast(ctx, logits.column_block(0, vocabulary_), DType::float32)).to_host();
+    for (std::int64_t row = 0; row < log_p.rows(); ++row) {
+      const auto at = static_cast<std::size_t>(begin + row + 1);
+      const std::span<const float> scores(log_p.data<float>() + row * log_p.row_stride(), static_cast<std::size_t>(vocabulary_));
+      out[at].score = ids[at] < vocabulary_ ? scores[static_cast<std::size_t>(ids[at])] : -std::numeric_limits<float>::infinity();
+      if (alternatives > 0) top_k(scores, alternatives, best);
+      for (const Scored& s : best) out[at].best.push_back({s.id, s.value});
+    }
+  }
+  return out;
 }
 
 std::string Generator::odd_about(std::span<const std::int32_t> prompt) const {

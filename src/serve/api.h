@@ -39,6 +39,7 @@ class Api {
   void finish_answer(HostedModel& model, const std::shared_ptr<RunningAnswer>& running, std::vector<std::vector<std::int32_t>> prompts,
                      const GenerationConfig& config, GenerateOptions options, std::int64_t max_tokens, bool stream, bool usage,
                      httplib::Response& response);
+  void read_prompts(HostedModel& model, RunningAnswer& running, std::size_t alternatives) const;
   std::int64_t room(const HostedModel& model, std::int64_t prompt_tokens, std::optional<std::int64_t> wanted, std::int64_t usual,
                     const std::string& field) const;
 

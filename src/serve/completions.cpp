@@ -60,6 +60,13 @@ struct AnswerChoice {
   json content = json::array();                                                                                            // chat
 };
 
+// A prompt that the answer begins with.
+struct EchoedPrompt {
+  std::string text = {};
+  std::vector<std::int32_t> ids = {};
+  std::vector<ReadToken> tokens = {};  // with logprobs
+};
+
 // What differs between the two endpoints.
 struct AnswerShape {
   bool chat = false, logprobs = false, echo = false, own_text = false;  // own_text: the answer does not go on from the prompt's
@@ -121,6 +128,17 @@ struct AnswerShape {
     choice.text += e.text;
     if (e.finish) choice.finish = e.finish;
   }
+  // The prompt before the answer, with what is known of its tokens.
+  void add_prompt(AnswerChoice& choice, const EchoedPrompt& prompt) const {
+    choice.place.begins |= !prompt.tokens.empty();
+    for (std::size_t i = 0; i < prompt.tokens.size(); ++i) {
+      const ReadToken& token = prompt.tokens[i];
+      add(choice, {.id = prompt.ids[i], .score = token.score.value_or(0.0F), .best = token.best});
+      if (!token.score) choice.token_logprobs.back() = choice.top_logprobs.back() = nullptr;
+    }
+    choice.text = prompt.text;
+    choice.place = {.offset = characters(prompt.text), .begins = own_text};
+  }
   json logprobs_json(const AnswerChoice& c) const {
     if (!logprobs) return nullptr;
     if (chat) return {{"content", c.content}};
@@ -154,13 +172,13 @@ struct RunningAnswer {
   std::size_t n = 1;
   std::int64_t prompt_tokens = 0, generated = 0;
   bool too_late = false;  // a stream ended so
-  std::vector<std::string> echoes = {};
+  std::vector<EchoedPrompt> echoes = {};
   std::unique_ptr<Generation> generation;  // null: nothing is to be generated
 
   std::size_t index(const GenerationEvent& e) const { return e.prompt * n + e.sequence; }
   AnswerChoice beginning(std::size_t i) const {
     AnswerChoice choice{.place = {.begins = shape.own_text}};
-    if (shape.echo) choice.text = echoes[i / n], choice.place.offset = AnswerShape::characters(choice.text);
+    if (shape.echo) shape.add_prompt(choice, echoes[i / n]);
     return choice;
   }
 };
@@ -212,7 +230,8 @@ void answer_as_stream(const std::shared_ptr<RunningAnswer>& running, std::size_t
       }
       if (running->generation == nullptr)
         for (std::size_t i = 0; i < begun->size(); ++i) {
-          AnswerChoice empty{.text = running->shape.echo ? running->echoes[i / running->n] : "", .finish = FinishReason::length};
+          AnswerChoice empty = running->beginning(i);
+          empty.finish = FinishReason::length;
           if (!send(dump(running->shape.chunk_json(i, empty, true)))) return false;
         }
       if (usage) {
@@ -358,7 +377,8 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
       prompt.ids = model.generator() != nullptr ? model.generator()->encode(prompt.text)
                                                 : model.translation()->translator.encode(prompt.text);
     if (prompt.ids.empty()) detail::wrong("prompt", "a text with tokens: the model has no token that a text begins with");
-    running->echoes.push_back(prompt.is_text ? prompt.text : model.tokenizers().source->decode(prompt.ids));
+    if (body.echo.value_or(false))
+      running->echoes.push_back({prompt.is_text ? prompt.text : model.tokenizers().source->decode(prompt.ids), prompt.ids});
     prompts.push_back(std::move(prompt.ids));
   }
   if (prompts.size() > 256) detail::wrong("prompt", "256 prompts or fewer");
@@ -382,8 +402,18 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
                     .created = std::time(nullptr),
                     .tokenizer = model.tokenizers().target.get(),
                     .bytes = body.logprobs ? model.target_bytes() : nullptr};
+  if (body.echo.value_or(false) && body.logprobs) read_prompts(model, *running, static_cast<std::size_t>(*body.logprobs));
   finish_answer(model, running, std::move(prompts), config, std::move(options), max_tokens, body.stream.value_or(false),
                 wants_usage(body.stream_options), response);
+}
+
+// How probable the tokens of prompts are, which is asked for with echo and logprobs.
+void Api::read_prompts(HostedModel& model, RunningAnswer& running, std::size_t alternatives) const {
+  if (model.generator() == nullptr || model.generator()->has_encoder())
+    detail::wrong("echo", "left out with logprobs: a model with an encoder gives its prompt none");
+  model.engine().run([&](Context& ctx) {
+    for (EchoedPrompt& prompt : running.echoes) prompt.tokens = model.generator()->read(ctx, prompt.ids, alternatives);
+  });
 }
 
 void Api::chat(const httplib::Request& request, httplib::Response& response) {

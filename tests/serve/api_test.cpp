@@ -137,12 +137,15 @@ TEST(ServeApi, LogprobsSayWhereTokensStand) {
   ASSERT_EQ(whole.status, 200) << whole.body;
   const json& logprobs = whole.body["choices"][0]["logprobs"];
   const std::string text = whole.body["choices"][0]["text"];
-  std::string joined = "Hello";
-  for (std::size_t i = 0; i < 10; ++i) {
+  std::string joined;
+  EXPECT_TRUE(text.starts_with("Hello"));
+  ASSERT_GT(logprobs["tokens"].size(), 10U);  // the prompt's, too
+  for (std::size_t i = 0; i < logprobs["tokens"].size(); ++i) {
     EXPECT_EQ(logprobs["text_offset"][i], joined.size());
     const std::string token = logprobs["tokens"][i];
     joined += token;
-    EXPECT_EQ(logprobs["top_logprobs"][i][token], logprobs["token_logprobs"][i]);
+    if (i == 0) EXPECT_TRUE(logprobs["top_logprobs"][i].is_null() && logprobs["token_logprobs"][i].is_null());
+    else EXPECT_EQ(logprobs["top_logprobs"][i][token], logprobs["token_logprobs"][i]);
   }
   EXPECT_EQ(joined, text);
   request["stream"] = true;
@@ -153,6 +156,31 @@ TEST(ServeApi, LogprobsSayWhereTokensStand) {
     offsets.insert(offsets.end(), piece.begin(), piece.end());
   }
   EXPECT_EQ(offsets, logprobs["text_offset"]);
+}
+
+// What programs that measure language models ask for: how probable a text is that they have. It is as probable as when it was written.
+TEST(ServeApi, PromptsAreAsProbableAsAnswers) {
+  json request{{"model", "gpt"}, {"prompt", "Hello"}, {"max_tokens", 12}, {"seed", 5}, {"logprobs", 3}, {"logit_bias", {{"2", -100}}}};
+  const json written = served().post("/v1/completions", request).body["choices"][0];
+  const std::string text = "Hello" + written["text"].get<std::string>();
+  for (const bool stream : {false, true}) {
+    const json asked{{"model", "gpt"}, {"prompt", {text, "Hello"}}, {"max_tokens", 0}, {"logprobs", 3}, {"echo", true}, {"stream", stream}};
+    auto client = served().client();
+    const auto result = client.Post("/v1/completions", asked.dump(), "application/json");
+    ASSERT_EQ(result->status, 200) << result->body;
+    const json read = json::parse(stream ? events_of(result->body).front() : result->body)["choices"][0];
+    EXPECT_EQ(read["text"], text);
+    const json &then = written["logprobs"], &now = read["logprobs"];
+    const std::size_t count = then["tokens"].size(), first = now["tokens"].size() - count;
+    for (std::size_t i = 0; i < count; ++i) {
+      EXPECT_EQ(now["tokens"][first + i], then["tokens"][i]);
+      EXPECT_NEAR(now["token_logprobs"][first + i].get<double>(), then["token_logprobs"][i].get<double>(), 1e-4) << i;
+      EXPECT_GE(now["top_logprobs"][first + i].size(), 3U);
+    }
+  }
+  const auto none = served().post("/v1/completions", {{"model", "mt"}, {"prompt", "hello"}, {"logprobs", 1}, {"echo", true}});
+  EXPECT_EQ(none.status, 400) << none.body;
+  EXPECT_EQ(none.body["error"]["param"], "echo");
 }
 
 // Special tokens are not in the text.

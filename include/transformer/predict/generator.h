@@ -64,6 +64,12 @@ struct GeneratorOptions {
   std::filesystem::path adapter = {};  // a folder, see models/lora.h
 };
 
+// A token of a text, and how probable it is behind those before it.
+struct ReadToken {
+  std::optional<float> score = {};    // log p; of the first token nothing is known
+  std::vector<TokenScore> best = {};  // what is most probable in its place, best first
+};
+
 class Generator {
  public:
   // Opens a model's folder. With a Context of bfloat16 the weights take half the memory. Error when it is not a model that generates
@@ -95,6 +101,10 @@ class Generator {
   std::string generate(Context& ctx, std::string_view prompt, const GenerationWishes& wishes = {},
                        const GenerateOptions& options = {}) const;
 
+  // How probable each token of a text is, with so many of the most probable ones in its place. Error of a model with an encoder, which does
+  // not go on from the text that it reads.
+  std::vector<ReadToken> read(Context& ctx, std::span<const std::int32_t> ids, std::size_t alternatives = 0) const;
+
   // What is odd about a prompt, for people: "has 3000 tokens, …"; empty when nothing is. It was cut (GeneratorOptions::slide), is
   // longer than what the model was trained with, or is mostly unknown to its vocabulary.
   std::string odd_about(std::span<const std::int32_t> prompt) const;
@@ -108,6 +118,7 @@ class Generator {
   TokenizerPair tokenizers_;
   GenerationConfig config_;
   std::optional<ChatTemplate> chat_;
+  std::int64_t vocabulary_ = 0;  // tokens that can be generated
   bool encoder_ = false, slide_ = true;
   bool frames_ = true;  // the tokenizer puts special tokens around a text
 };
