@@ -42,7 +42,8 @@ class Processes : public Training {
     for (const char* name : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
       setenv(name, "1", 1);
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 1);
-    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);  // containers may not
+    setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 1);   // containers may not
+    setenv("OMPI_MCA_orte_tmpdir_base", folder_.path().c_str(), 1);  // an mpirun that ends takes a folder away that others make theirs in
   }
   void make(const TaskCase& task) {
     task.data([this](const std::string& name, const std::string& content) { write(name, content); });
