@@ -79,6 +79,19 @@ TEST_F(Processes, ALargeVocabularyChangesNoBits) {
   EXPECT_LT(difference(last("alone"), last("two")), 1e-5);
 }
 
+// Batch norm: of the last batch of an epoch, of which two make an update, the second process has nothing; or of one with a single window.
+TEST_F(Processes, WhoHasNothingToComputeHasTheRunningMeansOfTheOthers) {
+  make(task_named("forecast"));
+  for (const std::string extra : {"--batch-size 36 --update-freq 2 --batch-parts 1 ", "--batch-size 383 --batch-parts 2 "}) {
+    const std::string command = task_command(task_named("forecast")) + extra + "--max-epoch 60 --max-update 50 --save-dir ";
+    for (const char* folder : {"alone", "two"}) std::filesystem::remove_all(folder_ / folder);
+    ASSERT_EQ(run(command + "alone").code, 0) << read("stderr");
+    ASSERT_EQ(together(2, command + "two").code, 0) << read("stderr");
+    expect_same_losses("alone", "two", 1e-6);
+    EXPECT_LT(difference(last("alone"), last("two")), 1e-5) << extra;
+  }
+}
+
 // On a GPU by NCCL, where its library is found.
 class OneProcess : public Processes {
  protected:
