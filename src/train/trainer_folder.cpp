@@ -209,6 +209,7 @@ void Trainer::State::resume() {
 
 // The mean of the last checkpoints' weights: often better than any one of them.
 void Trainer::State::average(TrainResult& result) {
+  processes.barrier();  // the first has written the last one
   std::vector<std::int64_t> steps = checkpoints.steps();
   if (const auto wanted = static_cast<std::size_t>(config.average); steps.size() > wanted)
     steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(wanted));

@@ -92,6 +92,21 @@ TEST_F(Processes, WhoHasNothingToComputeHasTheRunningMeansOfTheOthers) {
   }
 }
 
+// The others read the checkpoints that are averaged too: the first must have written the last one, here the only one.
+TEST_F(Processes, TheAverageIsOfTheSameCheckpointsForAll) {
+  make(task_named("classify"));
+  const std::string command = task_command(task_named("classify")) + "--max-update 25 --average 2 --batch-parts 2 --save-dir ";
+  const CommandResult one = run(command + "alone"), two = together(2, command + "two");
+  ASSERT_EQ(one.code, 0) << one.err;
+  ASSERT_EQ(two.code, 0) << two.err;
+  const auto averaged = [](const std::string& text) {
+    const std::size_t at = text.find("average of the last 1 checkpoints: ");
+    return at == std::string::npos ? "none" : text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_NE(averaged(one.err), "none") << one.err;
+  EXPECT_EQ(averaged(two.err), averaged(one.err));
+}
+
 // On a GPU by NCCL, where its library is found.
 class OneProcess : public Processes {
  protected:
