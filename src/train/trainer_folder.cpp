@@ -110,7 +110,7 @@ void Trainer::State::join() {
   const auto latest = checkpoints.latest();
   mine["save_dir"] = {{"checkpoint", latest.value_or(0)}};
   mine["device"] = ctx.device().kind == Device::Kind::cpu ? "cpu" : "another";
-  compare(processes, std::move(mine));
+  compare(*direct, std::move(mine));
 }
 
 // saved: of the run that this one goes on from, 0: there is none.

@@ -145,6 +145,9 @@ TEST_F(Processes, ADifferentSettingOrTextIsSaidWithItsRank) {
   CommandResult r = together(3, command + "$EXTRA", "[ $RANK = 2 ] && EXTRA=\"--lr 0.02\";");
   EXPECT_NE(r.code, 0);
   expect_parts(r.err, {"rank 2 of 3", "settings.lr", "with rank 0"});
+  r = together(3, command + "$EXTRA", "[ $RANK = 1 ] && EXTRA=\"--shard weights\";");
+  EXPECT_NE(r.code, 0);
+  expect_parts(r.err, {"rank 1 of 3", "settings.shard", "with rank 0"});
   write("other", "quite another text " + read("text"));
   // Another program: the same one with a few bytes more.
   std::filesystem::copy_file(command_path(), folder_ / "program");
