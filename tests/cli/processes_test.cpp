@@ -162,11 +162,24 @@ TEST_F(Processes, ADifferentSettingOrTextIsSaidWithItsRank) {
 
 TEST_F(Processes, DevicesStartsThem) {
   make(task_named("lm"));
-  const CommandResult r = run(task_command(task_named("lm")) + "--devices 2 --max-update 15 --save-dir run");
-  ASSERT_EQ(r.code, 0) << r.err;
-  const auto run_of = nlohmann::json::parse(read(last("run") + "/trainer.json"));
-  EXPECT_EQ(run_of.at("settings").at("processes"), 2);
-  EXPECT_EQ(run_of.at("settings").at("batch_parts"), 2);
+  write("settings.toml", "devices = 2\n");
+  const std::string command = task_command(task_named("lm")) + "--max-update 15 --save-dir ";
+  for (const std::string how : {"--devices 2", "--config settings.toml"}) {
+    for (const char* alone : {"", "alone"}) {  // those that are started are to work together, whatever this one was told
+      if (*alone != '\0') setenv("TRANSFORMER_PROCESSES", alone, 1);
+      const std::string folder = how.substr(2, 4) + alone;
+      const CommandResult r = run(command + folder + " " + how);
+      unsetenv("TRANSFORMER_PROCESSES");
+      ASSERT_EQ(r.code, 0) << r.err;
+      const auto run_of = nlohmann::json::parse(read(last(folder) + "/trainer.json"));
+      EXPECT_EQ(run_of.at("settings").at("processes"), 2);
+      EXPECT_EQ(run_of.at("settings").at("batch_parts"), 2);
+    }
+  }
+  expect_usage(command + "none --devices 0", "--devices is 0: expected 1 or more");
+  const CommandResult r = together(2, command + "other --devices 3");
+  EXPECT_NE(r.code, 0);
+  expect_parts(r.err, {"--devices is 3, but the launcher of these processes has started 2 on this machine: leave it out"});
 }
 
 class ProcessesKilled : public Processes, public testing::WithParamInterface<std::pair<std::string, int>> {};
