@@ -128,6 +128,16 @@ TEST_F(OneProcess, ThatExchangesWithItselfHasTheBitsOfOneAlone) {
   expect_same_bits("unclipped", "pieces");
 }
 
+// An mpirun of one process, on a machine where its own part was started by srun as one of two.
+TEST_F(OneProcess, WhatTheNearestLauncherSaysCounts) {
+  make(task_named("lm"));
+  for (const auto& [variable, value] : {std::pair{"OMPI_COMM_WORLD_SIZE", "1"}, std::pair{"SLURM_STEP_NUM_TASKS", "2"}})
+    setenv(variable, value, 1);
+  const CommandResult r = run(task_command(task_named("lm")) + "--max-update 15 --save-dir run");
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) unsetenv(variable);
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
 TEST_F(Processes, OnlyTheFirstSpeaks) {
   make(task_named("lm"));
   const CommandResult r = together(2, task_command(task_named("lm")) + "--max-update 15 --save-dir run");
