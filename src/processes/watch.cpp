@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "transformer/core/error.h"
 
@@ -97,6 +98,13 @@ struct Hello {
   std::uint64_t word = 0;
   std::int32_t rank = 0;
 };
+
+// Of a loop that turns several times a second: how long it has not, as its process was suspended (Ctrl-Z, Slurm). It could hear nobody
+// then.
+Clock::duration stood_still(Clock::time_point& turned) {
+  const auto now = Clock::now(), before = std::exchange(turned, now);
+  return now - before > beat ? now - before : Clock::duration::zero();
+}
 
 }  // namespace
 
@@ -214,7 +222,7 @@ void Watch::serve() {
   std::vector<Clock::time_point> heard(sockets_.size(), Clock::now());
   std::vector<bool> gone(sockets_.size(), false);
   gone.front() = true;
-  auto said = Clock::now();
+  auto said = Clock::now(), turned = said;
   std::string reason;  // of the rank that failed first
   int code = 1;
   bool vanished = false;  // it did not say why itself
@@ -228,6 +236,7 @@ void Watch::serve() {
     std::vector<pollfd> ready;
     for (std::size_t r = 0; r < sockets_.size(); ++r) ready.push_back({gone[r] ? -1 : sockets_[r], POLLIN, 0});
     poll(ready.data(), ready.size(), 100);
+    for (const auto still = stood_still(turned); Clock::time_point & at : heard) at += still;
     const auto now = Clock::now();
     for (std::size_t r = 1; r < sockets_.size(); ++r) {
       if (gone[r]) continue;
@@ -268,10 +277,11 @@ void Watch::serve() {
 }
 
 void Watch::follow() {
-  auto heard = Clock::now(), said = heard;
+  auto heard = Clock::now(), said = heard, turned = heard;
   while (!stop_) {
     pollfd ready{sockets_.front(), POLLIN, 0};
     const int n = poll(&ready, 1, 100);
+    heard += stood_still(turned);
     const auto now = Clock::now();
     if (n == 1) {
       char kind = over;

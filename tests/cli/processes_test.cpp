@@ -255,6 +255,30 @@ TEST_F(Processes, OneThatGivesNoSignOfLifeEndsAll) {
   EXPECT_TRUE(latest_checkpoint(name).has_value());
 }
 
+// As by Slurm for another's work, or by Ctrl-Z: for longer than the silence that is taken for a lost machine.
+TEST_F(Processes, ThatWereSuspendedGoOn) {
+  make(task_named("lm"));
+  const std::string name = (folder_ / "suspended").string();
+  CommandResult r;
+  std::thread life([&] { r = together(2, task_command(task_named("lm")) + "--max-update 1000000 --save-dir " + name); });
+  const auto wait_for_checkpoint_after = [&](const std::optional<std::filesystem::path>& before) {
+    const auto until = Clock::now() + std::chrono::seconds(30);
+    while (latest_checkpoint(name) == before && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  wait_for_checkpoint_after(std::nullopt);
+  const std::vector<pid_t> both = processes_with(name);
+  EXPECT_EQ(both.size(), 2U);
+  for (const pid_t process : both) kill(process, SIGSTOP);
+  const auto before = latest_checkpoint(name);
+  std::this_thread::sleep_for(std::chrono::seconds(17));
+  for (const pid_t process : both) kill(process, SIGCONT);
+  wait_for_checkpoint_after(before);
+  for (const pid_t process : both) kill(process, SIGTERM);
+  life.join();
+  EXPECT_NE(latest_checkpoint(name), before);
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
 TEST_F(Processes, AFullDiskOfTheFirstEndsAll) {
   make(task_named("lm"));
   const std::string command = task_command(task_named("lm")) + "--max-update 60 --save-dir run";
