@@ -1,6 +1,8 @@
 // Several processes train as one does. TRANSFORMER_LONG_TESTS=1 tries every task with 2, 3 and 4 processes.
 #include "cli/processes.h"
 
+#include <sys/stat.h>
+
 #include <random>
 #include <thread>
 
@@ -238,12 +240,7 @@ TEST_F(Processes, OneThatGivesNoSignOfLifeEndsAll) {
   std::thread life([&] { r = together(3, task_command(task_named("lm")) + "--max-update 1000000 --save-dir " + name); });
   const auto until = Clock::now() + std::chrono::seconds(60);
   while (!latest_checkpoint(name) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  std::vector<pid_t> others = processes_with(name);
-  std::erase_if(others, [](pid_t process) {  // not the first: it is to say who is missing
-    std::ifstream in(fmt::format("/proc/{}/environ", process), std::ios::binary);
-    const std::string all{std::istreambuf_iterator<char>(in), {}};
-    return all.find(std::string("OMPI_COMM_WORLD_RANK=1") + '\0') == std::string::npos;
-  });
+  const std::vector<pid_t> others = processes_with(name, 1);  // not the first: it is to say who is missing
   const auto at = Clock::now();
   EXPECT_EQ(others.size(), 1U);
   for (const pid_t process : others) kill(process, SIGSTOP);
@@ -277,6 +274,32 @@ TEST_F(Processes, ThatWereSuspendedGoOn) {
   life.join();
   EXPECT_NE(latest_checkpoint(name), before);
   EXPECT_EQ(r.code, 0) << r.err;
+}
+
+// What the first does by itself at the end, here writing a file that nobody reads: the others wait, and hear when it is killed. (A launcher
+// other than mpirun would not end them.)
+TEST_F(Processes, AFirstThatIsKilledWhenOthersAreThroughEndsAll) {
+  make(task_named("lora"));
+  const std::string name = (folder_ / "run").string(), command = task_command(task_named("lora")) + "--max-update 15 --save-dir " + name;
+  ASSERT_EQ(together(2, command).code, 0) << read("stderr");
+  std::filesystem::create_directory(name + "/merged");
+  ASSERT_EQ(mkfifo((name + "/merged/config.json").c_str(), 0600), 0);
+  setenv("OMPI_MCA_orte_enable_recovery", "1", 1);
+  std::filesystem::remove(folder_ / "stderr");
+  CommandResult r;
+  std::thread life([&] { r = together(2, command + " --lora-merge"); });
+  const auto soon = [] { return Clock::now() + std::chrono::seconds(30); };
+  for (const auto until = soon(); read("stderr").find("best model") == std::string::npos && Clock::now() < until;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  for (const pid_t process : processes_with(name, 0)) EXPECT_EQ(kill(process, SIGKILL), 0);
+  for (const auto until = soon(); !processes_with(name).empty() && Clock::now() < until;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(processes_with(name).empty());
+  for (const pid_t process : processes_with(name)) kill(process, SIGKILL);
+  life.join();
+  unsetenv("OMPI_MCA_orte_enable_recovery");
+  expect_parts(r.err, {"rank 0 of 2", "it has ended or was killed"});
 }
 
 TEST_F(Processes, AFullDiskOfTheFirstEndsAll) {
