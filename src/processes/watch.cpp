@@ -205,8 +205,9 @@ void Watch::fail(const std::string& reason, int code) {
   const auto exit_code = static_cast<std::uint32_t>(code);
   const bool told = send_all(sockets_.front(), &failed, 1) && send_all(sockets_.front(), &exit_code, sizeof exit_code) &&
       send_all(sockets_.front(), &length, sizeof length) && send_all(sockets_.front(), reason.data(), reason.size());
-  // Its thread hears that all is over once the first process has said why; a launcher that sees this one end might kill that before.
-  if (told) std::this_thread::sleep_for(patience * 3);
+  // Its thread hears that all is over once the first process has said why; a launcher that sees this one end might kill that before. Who
+  // cannot be told may just have said it for the same reason.
+  std::this_thread::sleep_for(told ? patience * 3 : beat);
   fmt::print(speech_, "transformer: {}: {}\n", called(rank_), reason);
   std::fflush(speech_);
   std::_Exit(code);
@@ -286,9 +287,9 @@ void Watch::follow() {
     if (n == 1) {
       char kind = over;
       const bool there = receive_all(sockets_.front(), &kind, 1);
-      if (!there && leaving_) return;
-      if (!there && !failing_) end_all(fmt::format("transformer: {}: it has ended or was killed: its connection closed", called(0)), 1);
-      if (kind == over || !there) std::_Exit(1);  // the first has said why
+      if (!there && (leaving_ || failing_)) return;  // who fails says so
+      if (!there) end_all(fmt::format("transformer: {}: it has ended or was killed: its connection closed", called(0)), 1);
+      if (kind == over) std::_Exit(1);  // the first has said why
       heard = now;
     } else if (now - heard > silence && !leaving_) {
       end_all(fmt::format("transformer: {}: no sign of life for {} s: the machine or the network is gone", called(0), silence.count()), 1);
