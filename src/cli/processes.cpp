@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "transformer/core/error.h"
+#include "transformer/core/setting_error.h"
 #include "transformer/processes/processes.h"
 
 namespace transformer::cli {
@@ -21,23 +21,14 @@ std::shared_ptr<Communicator>& joined() {
   return together;
 }
 
-// N of --devices N; 0 where that is not given, or is not a number, which the flag's own check says.
-int devices_of(const std::vector<std::string>& arguments) {
-  constexpr std::string_view flag = "--devices";
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& given = arguments[i];
-    if (!given.starts_with(flag)) continue;
-    const std::string value = given.size() > flag.size() && given[flag.size()] == '=' ? given.substr(flag.size() + 1)
-        : given.size() == flag.size() && i + 1 < arguments.size()                     ? arguments[i + 1]
-                                                                                      : "";
-    int count = 0;
-    if (std::from_chars(value.data(), value.data() + value.size(), count).ec == std::errc()) return count;
-  }
-  return 0;
+std::vector<std::string>& given() {
+  static std::vector<std::string> arguments;
+  return arguments;
 }
 
 // The same command by so many processes of this machine.
-[[noreturn]] void start(int count, const std::vector<std::string>& arguments) {
+[[noreturn]] void start(std::int64_t count) {
+  unsetenv("TRANSFORMER_PROCESSES");  // each by itself would start as many again
   // As Open MPI is told in its environment, which others ignore: whoever asks for so many wants so many.
   setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
   setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
@@ -46,7 +37,7 @@ int devices_of(const std::vector<std::string>& arguments) {
   char program[4096] = "";
   if (readlink("/proc/self/exe", program, sizeof program - 1) < 0) std::strcpy(program, "transformer");
   std::vector<std::string> words{"mpirun", "-n", std::to_string(count), program};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+  words.insert(words.end(), given().begin(), given().end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
@@ -59,14 +50,21 @@ int devices_of(const std::vector<std::string>& arguments) {
 
 void begin_processes(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front() != "train") return;
-  if (started_processes() == 1) {
-    if (const int count = devices_of(arguments); count > 1) start(count, arguments);
-  }
+  given() = arguments;
   joined() = join_processes();
   if (first_process()) return;
   const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
   for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) dup2(nowhere, stream);
   close(nowhere);
+}
+
+void start_devices(std::int64_t count) {
+  if (count < 1) wrong_setting("train", "devices", "is {}: expected 1 or more", count);
+  if (count == 1) return;
+  if (started_processes() == 1) start(count);
+  if (const int here = joined()->place().local_size; here != count)
+    wrong_setting("train", "devices", "is {}, but the launcher of these processes has started {} on this machine: leave it out", count,
+                  here);
 }
 
 std::shared_ptr<Communicator> processes() { return joined(); }

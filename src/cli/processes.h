@@ -1,6 +1,7 @@
 #pragma once
 // The processes that were started together for `transformer train`. Only the first one speaks; an error of any of them is heard.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,9 +10,10 @@
 
 namespace transformer::cli {
 
-// Joins the others when a launcher has started several, or starts them (mpirun) where --devices asks for several. `arguments` without
-// the program's name.
+// Joins the others when a launcher has started several. `arguments` without the program's name.
 void begin_processes(const std::vector<std::string>& arguments);
+// Of --devices, before anything is computed: where several are asked for and nobody has started them, mpirun does, with the same arguments.
+void start_devices(std::int64_t count);
 std::shared_ptr<Communicator> processes();  // null: this one is alone
 bool first_process();                       // or the only one
 void leave_processes();                     // all is done

@@ -32,6 +32,11 @@ void say_how_it_ended(const TrainConfig& config, const TrainResult& result) {
 
 }  // namespace
 
+ContextOptions context_of(const ComputeConfig& compute, const SeedConfig& seed) {
+  start_devices(seed.devices);
+  return compute.context(static_cast<std::uint64_t>(seed.seed));
+}
+
 TrainResult train(Context& ctx, Task& task, const TrainConfig& config, const LoraConfig& lora, const std::function<void()>& then) {
   Trainer trainer(ctx, task, config, stop_on_signals());
   const TrainResult result = trainer.run();

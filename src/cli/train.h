@@ -24,6 +24,9 @@ struct SeedConfig {
   }
 };
 
+// Where and how a training computes; where --devices asks for several processes, the command begins anew in each of them.
+ContextOptions context_of(const ComputeConfig& compute, const SeedConfig& seed);
+
 // Trains until the end, or until the user stops it, and says how it ended. lora: of a task that trains a ready model further. then: what
 // is to be done with the model at the end, by all processes, which may still have it in pieces.
 TrainResult train(Context& ctx, Task& task, const TrainConfig& config, const LoraConfig& lora = {}, const std::function<void()>& then = {});

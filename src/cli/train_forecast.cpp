@@ -102,7 +102,7 @@ struct TrainForecast {
     if (data.csv.empty() == (made.toy == ToySeries::none))
       throw CLI::ValidationError("the series is missing or given twice: give --csv, a file, or --toy");
     if (made.toy != ToySeries::none) data.series = toy_prices();
-    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    Context ctx(context_of(compute, seed));
     model.fit = !sizes_given(verb);
     ForecastTask task = this->task(ctx, further);
     say_what_was_read(task.table(), task.windows());

@@ -42,7 +42,7 @@ struct TrainImage {
     check_lora(start.from, start.lora);
     check(training, first_process());
     settings.images.batch_size = batches.of(settings.images.batch_size, training);
-    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    Context ctx(context_of(compute, seed));
     auto task = start.from.empty() ? std::make_unique<ImageTask>(ctx, settings, model, latest_checkpoint(training.save_dir))
                                    : std::make_unique<ImageTask>(ctx, settings, further);
     fmt::print(stderr, "images: {} for training, {} for validation, {} for the test; {} classes\n", task->training_images(),

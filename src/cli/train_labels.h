@@ -65,7 +65,7 @@ struct LabelTraining {
     check(training, first_process());
     make_toy();
     data.max_tokens = batches.of(data.max_tokens, training);
-    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    Context ctx(context_of(compute, seed));
     Job task = this->task(ctx, further);
     self().say_what_was_read(task);
     say_model(task);

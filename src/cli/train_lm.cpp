@@ -56,7 +56,7 @@ struct TrainLm {
     check_lora(start.from, start.lora);
     check(training, first_process());
     data.batch_size = batches.of(data.batch_size, training);
-    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    Context ctx(context_of(compute, seed));
     LanguageTask task = this->task(ctx, from);
     say_what_was_read("training", task.training_report());
     say_what_was_read("validation", task.validation_report());

@@ -48,7 +48,7 @@ struct TrainMlm {
     check(training, first_process());
     make_toy();
     data.max_tokens = batches.of(data.max_tokens, training);
-    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    Context ctx(context_of(compute, seed));
     MlmTask task = this->task(ctx, further);
     fmt::print(stderr, "training: {} texts, {} tokens\n", task.training_texts(), task.training_tokens());
     if (task.validation_texts() > 0) fmt::print(stderr, "validation: {} texts\n", task.validation_texts());

@@ -54,7 +54,7 @@ struct TrainTranslate {
     check_lora(start.from, start.lora);
     check(training, first_process());
     data.max_tokens = batches.of(data.max_tokens, training);
-    Context ctx(compute.context(static_cast<std::uint64_t>(seed.seed)));
+    Context ctx(context_of(compute, seed));
     TranslateTask task = this->task(ctx, further);
     say_what_was_read("training", task.training_report());
     say_what_was_read("validation", task.validation_report());

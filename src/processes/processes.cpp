@@ -31,10 +31,10 @@ std::string_view wanted_processes() {
 
 int started_processes() {
   if (wanted_processes() == "alone") return 1;
-  // Open MPI; MPICH and Intel MPI, and srun with PMI-2; srun. The last is not set for what a batch script runs by itself.
+  // Open MPI; MPICH and Intel MPI, and srun with PMI-2; srun. The last is not set for what a batch script runs by itself, but for what an
+  // mpirun that starts its own part on each machine by srun has started there.
   for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
-    if (const char* value = std::getenv(variable))
-      if (const int size = std::atoi(value); size > 1) return size;
+    if (const char* value = std::getenv(variable)) return std::max(1, std::atoi(value));
   return 1;
 }
 

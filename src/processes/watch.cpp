@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "transformer/core/error.h"
 
@@ -97,6 +98,13 @@ struct Hello {
   std::uint64_t word = 0;
   std::int32_t rank = 0;
 };
+
+// Of a loop that turns several times a second: how long it has not, as its process was suspended (Ctrl-Z, Slurm). It could hear nobody
+// then.
+Clock::duration stood_still(Clock::time_point& turned) {
+  const auto now = Clock::now(), before = std::exchange(turned, now);
+  return now - before > beat ? now - before : Clock::duration::zero();
+}
 
 }  // namespace
 
@@ -197,8 +205,9 @@ void Watch::fail(const std::string& reason, int code) {
   const auto exit_code = static_cast<std::uint32_t>(code);
   const bool told = send_all(sockets_.front(), &failed, 1) && send_all(sockets_.front(), &exit_code, sizeof exit_code) &&
       send_all(sockets_.front(), &length, sizeof length) && send_all(sockets_.front(), reason.data(), reason.size());
-  // Its thread hears that all is over once the first process has said why; a launcher that sees this one end might kill that before.
-  if (told) std::this_thread::sleep_for(patience * 3);
+  // Its thread hears that all is over once the first process has said why; a launcher that sees this one end might kill that before. Who
+  // cannot be told may just have said it for the same reason.
+  std::this_thread::sleep_for(told ? patience * 3 : beat);
   fmt::print(speech_, "transformer: {}: {}\n", called(rank_), reason);
   std::fflush(speech_);
   std::_Exit(code);
@@ -214,7 +223,7 @@ void Watch::serve() {
   std::vector<Clock::time_point> heard(sockets_.size(), Clock::now());
   std::vector<bool> gone(sockets_.size(), false);
   gone.front() = true;
-  auto said = Clock::now();
+  auto said = Clock::now(), turned = said;
   std::string reason;  // of the rank that failed first
   int code = 1;
   bool vanished = false;  // it did not say why itself
@@ -228,6 +237,7 @@ void Watch::serve() {
     std::vector<pollfd> ready;
     for (std::size_t r = 0; r < sockets_.size(); ++r) ready.push_back({gone[r] ? -1 : sockets_[r], POLLIN, 0});
     poll(ready.data(), ready.size(), 100);
+    for (const auto still = stood_still(turned); Clock::time_point & at : heard) at += still;
     const auto now = Clock::now();
     for (std::size_t r = 1; r < sockets_.size(); ++r) {
       if (gone[r]) continue;
@@ -268,17 +278,18 @@ void Watch::serve() {
 }
 
 void Watch::follow() {
-  auto heard = Clock::now(), said = heard;
+  auto heard = Clock::now(), said = heard, turned = heard;
   while (!stop_) {
     pollfd ready{sockets_.front(), POLLIN, 0};
     const int n = poll(&ready, 1, 100);
+    heard += stood_still(turned);
     const auto now = Clock::now();
     if (n == 1) {
       char kind = over;
       const bool there = receive_all(sockets_.front(), &kind, 1);
-      if (!there && leaving_) return;
-      if (!there && !failing_) end_all(fmt::format("transformer: {}: it has ended or was killed: its connection closed", called(0)), 1);
-      if (kind == over || !there) std::_Exit(1);  // the first has said why
+      if (!there && (leaving_ || failing_)) return;  // who fails says so
+      if (!there) end_all(fmt::format("transformer: {}: it has ended or was killed: its connection closed", called(0)), 1);
+      if (kind == over) std::_Exit(1);  // the first has said why
       heard = now;
     } else if (now - heard > silence && !leaving_) {
       end_all(fmt::format("transformer: {}: no sign of life for {} s: the machine or the network is gone", called(0), silence.count()), 1);

@@ -61,7 +61,7 @@ void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, std:
   if (processes.alone()) pass.emplace(ctx);
   Weights now = tensors_of(statistics);
   const Weights statistics_before = copy_of(ctx, now);
-  StatisticsMean mean(ctx, whole ? Weights() : now, statistics_before);
+  StatisticsMean mean(ctx, whole && processes.alone() ? Weights() : now, statistics_before);
   adam.begin(ctx, done->lr);
   // With layers in pieces an exchange waits for all: those with fewer micro-batches would wait in the middle of their last one.
   const bool overlapping = adam.pieces() == nullptr || micro_batches % static_cast<std::uint32_t>(processes.size()) == 0;
@@ -80,8 +80,8 @@ void Trainer::State::update(std::vector<Prepared>& mine, const Totals& all, std:
   } else {
     sum_halves(mine, 0, micro_batches, compute);
   }
-  mean.finish(ctx);
   adam.update(ctx, config.clip_norm);
+  mean.finish(ctx);  // after all gradients: who has computed nothing comes to these only in update
   adam.zero_gradients();
   if (!now.empty()) kernels(ctx).undo_if_skipped(ctx, statistics_before, now, adam.step_state());
   if (!ema.empty()) kernels(ctx).blend(ctx, ema.blocks, config.ema_decay, ema.of, adam.step_state());

@@ -110,7 +110,7 @@ void Trainer::State::join() {
   const auto latest = checkpoints.latest();
   mine["save_dir"] = {{"checkpoint", latest.value_or(0)}};
   mine["device"] = ctx.device().kind == Device::Kind::cpu ? "cpu" : "another";
-  compare(processes, std::move(mine));
+  compare(*direct, std::move(mine));
 }
 
 // saved: of the run that this one goes on from, 0: there is none.
@@ -209,6 +209,7 @@ void Trainer::State::resume() {
 
 // The mean of the last checkpoints' weights: often better than any one of them.
 void Trainer::State::average(TrainResult& result) {
+  processes.barrier();  // the first has written the last one
   std::vector<std::int64_t> steps = checkpoints.steps();
   if (const auto wanted = static_cast<std::size_t>(config.average); steps.size() > wanted)
     steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(wanted));

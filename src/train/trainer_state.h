@@ -36,6 +36,7 @@ struct Trainer::State : Position {
   std::optional<FolderLock> lock;
   Checkpoints checkpoints;
   std::vector<NamedParameter> parameters, statistics;  // the task's
+  std::shared_ptr<Communicator> direct;                // as it is without layers in pieces, of which others may have none
   Adam adam;
   Communicator& processes;  // all do the same; the first alone writes
   Weights averaged;         // all that averages are of: parameters and statistics; of layers in pieces, this process's, as one
@@ -61,7 +62,7 @@ struct Trainer::State : Position {
       : ctx(c), task(t), config(settings), stop(stop_flag),
         folder((check(settings, c.communicator().first()),
                 c.communicator().first() ? make_folder(settings.save_dir) : std::filesystem::path(settings.save_dir))),
-        checkpoints(folder), parameters(t.parameters()), statistics(t.statistics()),
+        checkpoints(folder), parameters(t.parameters()), statistics(t.statistics()), direct(c.shared_communicator()),
         adam(c, parameters,
              {.beta1 = settings.adam_beta1,
               .beta2 = settings.adam_beta2,

@@ -43,8 +43,8 @@ done
     std::string hosts = "10.77.0.1";
     for (int i = 1; i < machines; ++i) hosts += fmt::format(",10.77.0.{}", i + 1);
     const int status = shell(fmt::format(
-        "TMPDIR=\"$PWD/0\" ip netns exec {}0 mpirun --host {} --mca plm_rsh_agent '{}/agent' --mca btl tcp,self --mca btl_tcp_if_include "
-        "10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 '{}' {} > stdout 2> stderr",
+        "unset OMPI_MCA_orte_tmpdir_base; TMPDIR=\"$PWD/0\" ip netns exec {}0 mpirun --host {} --mca plm_rsh_agent '{}/agent' "
+        "--mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 '{}' {} > stdout 2> stderr",
         name_, hosts, folder_.path().string(), command_path().string(), arguments));
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("stdout"), read("stderr")};
   }

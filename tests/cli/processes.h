@@ -126,4 +126,15 @@ inline std::vector<pid_t> processes_with(const std::string& word) {
   return out;
 }
 
+// The one of them that has this rank; none where it has ended.
+inline std::vector<pid_t> processes_with(const std::string& word, int rank) {
+  std::vector<pid_t> out = processes_with(word);
+  std::erase_if(out, [&](pid_t process) {
+    std::ifstream in(fmt::format("/proc/{}/environ", process), std::ios::binary);
+    const std::string all{std::istreambuf_iterator<char>(in), {}};
+    return all.find(fmt::format("OMPI_COMM_WORLD_RANK={}", rank) + '\0') == std::string::npos;
+  });
+  return out;
+}
+
 }  // namespace transformer::test

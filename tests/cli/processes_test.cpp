@@ -1,6 +1,8 @@
 // Several processes train as one does. TRANSFORMER_LONG_TESTS=1 tries every task with 2, 3 and 4 processes.
 #include "cli/processes.h"
 
+#include <sys/stat.h>
+
 #include <random>
 #include <thread>
 
@@ -79,6 +81,34 @@ TEST_F(Processes, ALargeVocabularyChangesNoBits) {
   EXPECT_LT(difference(last("alone"), last("two")), 1e-5);
 }
 
+// Batch norm: of the last batch of an epoch, of which two make an update, the second process has nothing; or of one with a single window.
+TEST_F(Processes, WhoHasNothingToComputeHasTheRunningMeansOfTheOthers) {
+  make(task_named("forecast"));
+  for (const std::string extra : {"--batch-size 36 --update-freq 2 --batch-parts 1 ", "--batch-size 383 --batch-parts 2 "}) {
+    const std::string command = task_command(task_named("forecast")) + extra + "--max-epoch 60 --max-update 50 --save-dir ";
+    for (const char* folder : {"alone", "two"}) std::filesystem::remove_all(folder_ / folder);
+    ASSERT_EQ(run(command + "alone").code, 0) << read("stderr");
+    ASSERT_EQ(together(2, command + "two").code, 0) << read("stderr");
+    expect_same_losses("alone", "two", 1e-6);
+    EXPECT_LT(difference(last("alone"), last("two")), 1e-5) << extra;
+  }
+}
+
+// The others read the checkpoints that are averaged too: the first must have written the last one, here the only one.
+TEST_F(Processes, TheAverageIsOfTheSameCheckpointsForAll) {
+  make(task_named("classify"));
+  const std::string command = task_command(task_named("classify")) + "--max-update 25 --average 2 --batch-parts 2 --save-dir ";
+  const CommandResult one = run(command + "alone"), two = together(2, command + "two");
+  ASSERT_EQ(one.code, 0) << one.err;
+  ASSERT_EQ(two.code, 0) << two.err;
+  const auto averaged = [](const std::string& text) {
+    const std::size_t at = text.find("average of the last 1 checkpoints: ");
+    return at == std::string::npos ? "none" : text.substr(at, text.find('\n', at) - at);
+  };
+  EXPECT_NE(averaged(one.err), "none") << one.err;
+  EXPECT_EQ(averaged(two.err), averaged(one.err));
+}
+
 // On a GPU by NCCL, where its library is found.
 class OneProcess : public Processes {
  protected:
@@ -100,6 +130,16 @@ TEST_F(OneProcess, ThatExchangesWithItselfHasTheBitsOfOneAlone) {
   expect_same_bits("unclipped", "pieces");
 }
 
+// An mpirun of one process, on a machine where its own part was started by srun as one of two.
+TEST_F(OneProcess, WhatTheNearestLauncherSaysCounts) {
+  make(task_named("lm"));
+  for (const auto& [variable, value] : {std::pair{"OMPI_COMM_WORLD_SIZE", "1"}, std::pair{"SLURM_STEP_NUM_TASKS", "2"}})
+    setenv(variable, value, 1);
+  const CommandResult r = run(task_command(task_named("lm")) + "--max-update 15 --save-dir run");
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}) unsetenv(variable);
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
 TEST_F(Processes, OnlyTheFirstSpeaks) {
   make(task_named("lm"));
   const CommandResult r = together(2, task_command(task_named("lm")) + "--max-update 15 --save-dir run");
@@ -117,6 +157,9 @@ TEST_F(Processes, ADifferentSettingOrTextIsSaidWithItsRank) {
   CommandResult r = together(3, command + "$EXTRA", "[ $RANK = 2 ] && EXTRA=\"--lr 0.02\";");
   EXPECT_NE(r.code, 0);
   expect_parts(r.err, {"rank 2 of 3", "settings.lr", "with rank 0"});
+  r = together(3, command + "$EXTRA", "[ $RANK = 1 ] && EXTRA=\"--shard weights\";");
+  EXPECT_NE(r.code, 0);
+  expect_parts(r.err, {"rank 1 of 3", "settings.shard", "with rank 0"});
   write("other", "quite another text " + read("text"));
   // Another program: the same one with a few bytes more.
   std::filesystem::copy_file(command_path(), folder_ / "program");
@@ -131,11 +174,24 @@ TEST_F(Processes, ADifferentSettingOrTextIsSaidWithItsRank) {
 
 TEST_F(Processes, DevicesStartsThem) {
   make(task_named("lm"));
-  const CommandResult r = run(task_command(task_named("lm")) + "--devices 2 --max-update 15 --save-dir run");
-  ASSERT_EQ(r.code, 0) << r.err;
-  const auto run_of = nlohmann::json::parse(read(last("run") + "/trainer.json"));
-  EXPECT_EQ(run_of.at("settings").at("processes"), 2);
-  EXPECT_EQ(run_of.at("settings").at("batch_parts"), 2);
+  write("settings.toml", "devices = 2\n");
+  const std::string command = task_command(task_named("lm")) + "--max-update 15 --save-dir ";
+  for (const std::string how : {"--devices 2", "--config settings.toml"}) {
+    for (const char* alone : {"", "alone"}) {  // those that are started are to work together, whatever this one was told
+      if (*alone != '\0') setenv("TRANSFORMER_PROCESSES", alone, 1);
+      const std::string folder = how.substr(2, 4) + alone;
+      const CommandResult r = run(command + folder + " " + how);
+      unsetenv("TRANSFORMER_PROCESSES");
+      ASSERT_EQ(r.code, 0) << r.err;
+      const auto run_of = nlohmann::json::parse(read(last(folder) + "/trainer.json"));
+      EXPECT_EQ(run_of.at("settings").at("processes"), 2);
+      EXPECT_EQ(run_of.at("settings").at("batch_parts"), 2);
+    }
+  }
+  expect_usage(command + "none --devices 0", "--devices is 0: expected 1 or more");
+  const CommandResult r = together(2, command + "other --devices 3");
+  EXPECT_NE(r.code, 0);
+  expect_parts(r.err, {"--devices is 3, but the launcher of these processes has started 2 on this machine: leave it out"});
 }
 
 class ProcessesKilled : public Processes, public testing::WithParamInterface<std::pair<std::string, int>> {};
@@ -184,12 +240,7 @@ TEST_F(Processes, OneThatGivesNoSignOfLifeEndsAll) {
   std::thread life([&] { r = together(3, task_command(task_named("lm")) + "--max-update 1000000 --save-dir " + name); });
   const auto until = Clock::now() + std::chrono::seconds(60);
   while (!latest_checkpoint(name) && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  std::vector<pid_t> others = processes_with(name);
-  std::erase_if(others, [](pid_t process) {  // not the first: it is to say who is missing
-    std::ifstream in(fmt::format("/proc/{}/environ", process), std::ios::binary);
-    const std::string all{std::istreambuf_iterator<char>(in), {}};
-    return all.find(std::string("OMPI_COMM_WORLD_RANK=1") + '\0') == std::string::npos;
-  });
+  const std::vector<pid_t> others = processes_with(name, 1);  // not the first: it is to say who is missing
   const auto at = Clock::now();
   EXPECT_EQ(others.size(), 1U);
   for (const pid_t process : others) kill(process, SIGSTOP);
@@ -199,6 +250,56 @@ TEST_F(Processes, OneThatGivesNoSignOfLifeEndsAll) {
   expect_parts(r.err, {"rank 1 of 3", "no sign of life"});
   EXPECT_TRUE(processes_with(name).empty());
   EXPECT_TRUE(latest_checkpoint(name).has_value());
+}
+
+// As by Slurm for another's work, or by Ctrl-Z: for longer than the silence that is taken for a lost machine.
+TEST_F(Processes, ThatWereSuspendedGoOn) {
+  make(task_named("lm"));
+  const std::string name = (folder_ / "suspended").string();
+  CommandResult r;
+  std::thread life([&] { r = together(2, task_command(task_named("lm")) + "--max-update 1000000 --save-dir " + name); });
+  const auto wait_for_checkpoint_after = [&](const std::optional<std::filesystem::path>& before) {
+    const auto until = Clock::now() + std::chrono::seconds(30);
+    while (latest_checkpoint(name) == before && Clock::now() < until) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  wait_for_checkpoint_after(std::nullopt);
+  const std::vector<pid_t> both = processes_with(name);
+  EXPECT_EQ(both.size(), 2U);
+  for (const pid_t process : both) kill(process, SIGSTOP);
+  const auto before = latest_checkpoint(name);
+  std::this_thread::sleep_for(std::chrono::seconds(17));
+  for (const pid_t process : both) kill(process, SIGCONT);
+  wait_for_checkpoint_after(before);
+  for (const pid_t process : both) kill(process, SIGTERM);
+  life.join();
+  EXPECT_NE(latest_checkpoint(name), before);
+  EXPECT_EQ(r.code, 0) << r.err;
+}
+
+// What the first does by itself at the end, here writing a file that nobody reads: the others wait, and hear when it is killed. (A launcher
+// other than mpirun would not end them.)
+TEST_F(Processes, AFirstThatIsKilledWhenOthersAreThroughEndsAll) {
+  make(task_named("lora"));
+  const std::string name = (folder_ / "run").string(), command = task_command(task_named("lora")) + "--max-update 15 --save-dir " + name;
+  ASSERT_EQ(together(2, command).code, 0) << read("stderr");
+  std::filesystem::create_directory(name + "/merged");
+  ASSERT_EQ(mkfifo((name + "/merged/config.json").c_str(), 0600), 0);
+  setenv("OMPI_MCA_orte_enable_recovery", "1", 1);
+  std::filesystem::remove(folder_ / "stderr");
+  CommandResult r;
+  std::thread life([&] { r = together(2, command + " --lora-merge"); });
+  const auto soon = [] { return Clock::now() + std::chrono::seconds(30); };
+  for (const auto until = soon(); read("stderr").find("best model") == std::string::npos && Clock::now() < until;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  for (const pid_t process : processes_with(name, 0)) EXPECT_EQ(kill(process, SIGKILL), 0);
+  for (const auto until = soon(); !processes_with(name).empty() && Clock::now() < until;)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(processes_with(name).empty());
+  for (const pid_t process : processes_with(name)) kill(process, SIGKILL);
+  life.join();
+  unsetenv("OMPI_MCA_orte_enable_recovery");
+  expect_parts(r.err, {"rank 0 of 2", "it has ended or was killed"});
 }
 
 TEST_F(Processes, AFullDiskOfTheFirstEndsAll) {

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -92,6 +93,9 @@ class NcclCommunicator final : public ForwardingCommunicator {
     check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
   }
   ~NcclCommunicator() override {
+    // On an error's way up nothing is waited for: processes of one machine take their leave of NCCL together, and the others, which are not
+    // told of the error before it has come to the top, do not.
+    if (std::uncaught_exceptions() > 0) return;
     cudaStreamSynchronize(stream_);
     nccl().destroy(all_);
     cudaStreamDestroy(stream_);

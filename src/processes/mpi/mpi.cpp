@@ -133,6 +133,7 @@ class MpiCommunicator final : public JoinedProcesses {
   }
   ~MpiCommunicator() override {
     try {
+      barrier();  // others may have much to do yet, and are watched until then
       watch_->leave();
       barrier();  // nobody misses a connection any more
       watch_.reset();
