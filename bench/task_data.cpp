@@ -6,6 +6,7 @@
 #include <array>
 
 #include "made_data.h"
+#include "train/encoder_batch.h"
 #include "transformer/train/classify.h"
 #include "transformer/train/forecast.h"
 #include "transformer/train/image.h"
@@ -24,7 +25,19 @@ constexpr std::array kinds{
     TaskKind{"forecast", "PatchTST, 336 -> 96, 7 channels, 3 layers, 4 heads, d_model 16, 128 windows", "windows", 10, "series.csv",
              make_series}};
 
-HostTensors tensors_of(const Batch& batch) { return *std::any_cast<HostTensors>(&batch.content); }
+HostTensors tensors_of(const Batch& batch) { return std::any_cast<const HostTensors&>(batch.content); }
+
+// Texts as others take them: [texts, longest] of token ids, and which of these are real.
+HostTensors padded_texts(const auto& ids, const std::vector<std::int64_t>& lengths) {
+  const Shape shape{std::ssize(lengths), *std::max_element(lengths.begin(), lengths.end())};
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(shape.numel())), real(rows);
+  auto from = ids.begin();
+  for (std::size_t text = 0; text < lengths.size(); from += lengths[text++]) {
+    const std::int64_t begin = static_cast<std::int64_t>(text) * shape[1];
+    std::copy_n(from, lengths[text], rows.begin() + begin), std::fill_n(real.begin() + begin, lengths[text], 1);
+  }
+  return {{"input_ids", {shape, rows}}, {"attention_mask", {shape, real}}};
+}
 
 EncoderConfig encoder(float dropout) {
   return {.d_model = 128, .num_heads = 4, .num_layers = 4, .d_ff = 512, .dropout = dropout, .attention_dropout = dropout};
@@ -35,27 +48,35 @@ std::unique_ptr<ModelTask> masked(Context& ctx, const std::string& data, float d
                                         EncoderVocabulary{.subwords = EncoderPieces::whitespace, .vocab_size = 8000});
   padded = [&task = *task](std::int64_t i) {
     const Batch batch = task.prepare(i);
-    const auto& of = *std::any_cast<MaskedIds>(&batch.content);
-    const std::int64_t longest = *std::max_element(of.lengths.begin(), of.lengths.end());
-    const Shape shape{std::ssize(of.lengths), longest};
-    std::vector<std::int64_t> ids(static_cast<std::size_t>(shape.numel())), real(ids), labels(ids.size(), -100);
-    std::size_t from = 0, place = 0;
-    for (std::size_t text = 0; text < of.lengths.size(); ++text)
-      for (std::int64_t t = 0; t < of.lengths[text]; ++t, ++from) {
-        const std::size_t to = text * static_cast<std::size_t>(longest) + static_cast<std::size_t>(t);
-        ids[to] = of.ids[from], real[to] = 1;
-        if (place < of.places.size() && of.places[place] == static_cast<std::int64_t>(from)) labels[to] = of.targets[place++];
-      }
-    return HostTensors{{"input_ids", {shape, ids}}, {"attention_mask", {shape, real}}, {"labels", {shape, labels}}};
+    const auto& of = std::any_cast<const MaskedIds&>(batch.content);
+    HostTensors all = padded_texts(of.ids, of.lengths);
+    const Shape shape = all.at("input_ids").shape;
+    std::vector<std::int64_t> labels(static_cast<std::size_t>(shape.numel()), -100);
+    std::int64_t from = 0;
+    std::size_t place = 0;
+    for (std::int64_t text = 0; text < shape[0]; ++text)
+      for (std::int64_t t = 0; t < of.lengths[static_cast<std::size_t>(text)]; ++t, ++from)
+        if (place < of.places.size() && of.places[place] == from)
+          labels[static_cast<std::size_t>(text * shape[1] + t)] = of.targets[place++];
+    all["labels"] = {shape, labels};
+    return all;
   };
   return task;
 }
 
-std::unique_ptr<ModelTask> classifier(Context& ctx, const std::string& data, float dropout) {
+std::unique_ptr<ModelTask> classifier(Context& ctx, const std::string& data, float dropout, Padded& padded) {
   ClassifyConfig config;
   config.data = data, config.max_tokens = text_tokens, config.max_length = 64;
-  return std::make_unique<ClassifyTask>(ctx, config, encoder(dropout),
-                                        EncoderVocabulary{.subwords = EncoderPieces::whitespace, .vocab_size = 8000});
+  auto task = std::make_unique<ClassifyTask>(ctx, config, encoder(dropout),
+                                             EncoderVocabulary{.subwords = EncoderPieces::whitespace, .vocab_size = 8000});
+  padded = [&task = *task](std::int64_t i) {
+    const Batch batch = task.prepare(i);
+    const auto& of = std::any_cast<const LabelledBatch&>(batch.content);
+    HostTensors all = padded_texts(of.texts.ids, of.texts.lengths);
+    all["labels"] = of.labels;
+    return all;
+  };
+  return task;
 }
 
 std::unique_ptr<ModelTask> image_classifier(Context& ctx, const std::string& data, bool dropout, Padded& padded) {
@@ -96,7 +117,7 @@ BenchTask::BenchTask(const TaskOptions& options, const std::string& data, DType 
   padded = [this](std::int64_t i) { return tensors_of(task->prepare(i)); };
   if (options.task == "lm") task = language_model(ctx, data, padded);
   else if (options.task == "mlm") task = masked(ctx, data, dropout ? 0.1F : 0.0F, padded);
-  else if (options.task == "classify") task = classifier(ctx, data, dropout ? 0.1F : 0.0F);
+  else if (options.task == "classify") task = classifier(ctx, data, dropout ? 0.1F : 0.0F, padded);
   else if (options.task == "image") task = image_classifier(ctx, data, dropout, padded);
   else task = forecaster(ctx, data, dropout ? 0.3F : 0.0F);
   batches = task->plan(0);

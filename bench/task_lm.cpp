@@ -9,7 +9,7 @@ std::unique_ptr<ModelTask> language_model(Context& ctx, const std::string& text,
                                              LanguageModelConfig{.d_model = 128, .num_heads = 4, .num_layers = 4});
   padded = [&task = *task](std::int64_t i) {
     const Batch batch = task.prepare(i);
-    const auto& windows = *std::any_cast<WindowBatch>(&batch.content);
+    const auto& windows = std::any_cast<const WindowBatch&>(batch.content);
     const std::vector<std::int64_t> ids(windows.ids.begin(), windows.ids.end()), targets(windows.targets.begin(), windows.targets.end());
     return HostTensors{{"input_ids", {{std::ssize(windows.lengths), context}, ids}}, {"targets", {{std::ssize(targets)}, targets}}};
   };
