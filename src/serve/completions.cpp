@@ -193,9 +193,8 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
 void Api::read_prompts(HostedModel& model, RunningAnswer& running, std::size_t alternatives) const {
   if (model.generator() == nullptr || model.generator()->has_encoder())
     detail::wrong("echo", "left out with logprobs: a model with an encoder gives its prompt none");
-  model.engine().run([&](Context& ctx) {
-    for (EchoedPrompt& prompt : running.echoes) prompt.tokens = model.generator()->read(ctx, prompt.ids, alternatives);
-  });
+  for (EchoedPrompt& prompt : running.echoes)  // one at a time: others' steps come between
+    model.engine().run([&](Context& ctx) { prompt.tokens = model.generator()->read(ctx, prompt.ids, alternatives); });
 }
 
 void Api::chat(const httplib::Request& request, httplib::Response& response) {
