@@ -2,12 +2,10 @@
 // time. Such a product is as fast as the matrix can be read, so each of its rows is read once, from the first to the last byte.
 #include "backend/cpu/few_rows.h"
 
-#include <hwy/cache_control.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
-#include <vector>
 
 #include "transformer/core/parallel.h"
 
@@ -26,6 +24,8 @@ namespace {
 constexpr std::int64_t kBlock = 16;  // rows of w that stay in cache while all rows of a pass over them
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
 constexpr int kCols = 4, kRows = kLanes >= 16 ? 4 : kLanes >= 8 ? 2 : 1;  // of a tile, whose sums fill the registers
+constexpr std::int64_t kMuch = 1 << 19;    // bytes of w that do not stay in cache from one product to the next
+constexpr std::int64_t kAhead = 16 << 10;  // elements of w
 
 // Lane i of what is returned: the sum of the lanes of v[i]. All are added in the same order, wherever they stand.
 #if HWY_TARGET == HWY_SCALAR
@@ -60,8 +60,10 @@ HWY_INLINE VF SumEach(const VF (&v)[kAll]) {
 #endif
 
 // out[r · kBlock + c] = Σ a[r] · w[c] over k, for some rows of a and some rows of w. Each sum is made in the same order however many
-// there are, so that it has the same bits in every batch; several of them hide their latency.
-template <int kSomeRows, int kSomeCols, class T>
+// there are, so that it has the same bits in every batch; several of them hide their latency. Rows are too short for the processor to see
+// where reading goes on: kFetch tells it, in the order in which w lies in memory, and long before, into the second cache: the first one has
+// no room for so much.
+template <int kSomeRows, int kSomeCols, bool kFetch, class T>
 HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HWY_RESTRICT w, std::int64_t w_row, std::int64_t k,
                     float* HWY_RESTRICT out) {
   const DF d;
@@ -74,11 +76,14 @@ HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HW
     VF left[kSomeRows];
 #pragma GCC unroll 16
     for (int r = 0; r < kSomeRows; ++r) left[r] = Load(a + r * a_row + at);
+    if constexpr (kFetch) {
+      constexpr int kLine = 64 / sizeof(T);
+#pragma GCC unroll 16
+      for (int i = 0; i < kLanes * kSomeCols; i += kLine) __builtin_prefetch(w + kAhead + at * kSomeCols + i, 0, 2);
+    }
 #pragma GCC unroll 16
     for (int c = 0; c < kSomeCols; ++c) {
       const VF weight = load(w + c * w_row + at);
-      // Rows are too short for the processor to see where reading goes on: it is told.
-      if constexpr (kSomeRows == 1 && kSomeCols == 8) hwy::Prefetch(w + (c + kSomeCols) * w_row + at);
 #pragma GCC unroll 16
       for (int r = 0; r < kSomeRows; ++r) sum[r][c] = hn::MulAdd(left[r], weight, sum[r][c]);
     }
@@ -99,28 +104,32 @@ HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HW
   for (int r = 0; r < kSomeRows; ++r) std::memcpy(out + r * kBlock, sums + r * kSomeCols, kSomeCols * sizeof(float));
 }
 
-// Some rows of w with all of a.
-template <int kSomeCols, class T>
+// Some rows of w with all of a, of which the first ones fetch what comes next.
+template <int kSomeCols, bool kFetch, class T>
 HWY_INLINE void Dots(std::int64_t rows, const float* a, std::int64_t a_row, const T* w, std::int64_t w_row, std::int64_t k, float* out) {
-  for (; rows >= kRows; rows -= kRows, a += kRows * a_row, out += kRows * kBlock) Dot<kRows, kSomeCols>(a, a_row, w, w_row, k, out);
-  if constexpr (kRows > 2) {
-    if (rows == 3) return Dot<3, kSomeCols>(a, a_row, w, w_row, k, out);
-    if (rows == 2) return Dot<2, kSomeCols>(a, a_row, w, w_row, k, out);
+  if (kFetch && rows >= kRows) {
+    Dot<kRows, kSomeCols, true>(a, a_row, w, w_row, k, out);
+    return Dots<kSomeCols, false>(rows - kRows, a + kRows * a_row, a_row, w, w_row, k, out + kRows * kBlock);
   }
-  if (rows == 1) Dot<1, kSomeCols>(a, a_row, w, w_row, k, out);
+  for (; rows >= kRows; rows -= kRows, a += kRows * a_row, out += kRows * kBlock) Dot<kRows, kSomeCols, false>(a, a_row, w, w_row, k, out);
+  if constexpr (kRows > 2) {
+    if (rows == 3) return Dot<3, kSomeCols, kFetch>(a, a_row, w, w_row, k, out);
+    if (rows == 2) return Dot<2, kSomeCols, kFetch>(a, a_row, w, w_row, k, out);
+  }
+  if (rows == 1) Dot<1, kSomeCols, kFetch>(a, a_row, w, w_row, k, out);
 }
 
-template <class T>
+template <bool kFetch, class T>
 HWY_INLINE void BlockDots(std::int64_t m, std::int64_t n, const float* a, std::int64_t a_row, const T* w, std::int64_t w_row,
                           std::int64_t k, float* out) {
   std::int64_t j = 0;
   if (m == 1)
-    for (; j + 8 <= n; j += 8) Dot<1, 8>(a, a_row, w + j * w_row, w_row, k, out + j);
-  for (; j + kCols <= n; j += kCols) Dots<kCols>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+    for (; j + 8 <= n; j += 8) Dot<1, 8, kFetch>(a, a_row, w + j * w_row, w_row, k, out + j);
+  for (; j + kCols <= n; j += kCols) Dots<kCols, kFetch>(m, a, a_row, w + j * w_row, w_row, k, out + j);
   static_assert(kCols == 4);
-  if (n - j == 3) Dots<3>(m, a, a_row, w + j * w_row, w_row, k, out + j);
-  if (n - j == 2) Dots<2>(m, a, a_row, w + j * w_row, w_row, k, out + j);
-  if (n - j == 1) Dots<1>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+  if (n - j == 3) Dots<3, kFetch>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+  if (n - j == 2) Dots<2, kFetch>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+  if (n - j == 1) Dots<1, kFetch>(m, a, a_row, w + j * w_row, w_row, k, out + j);
 }
 
 // to = from [rows, k] in float32, behind it zeros.
@@ -138,17 +147,15 @@ void Columns(const FewRows& p, const float* a, std::int64_t a_row, std::int64_t 
   const B* bias = static_cast<const B*>(p.bias);
   constexpr std::int64_t kTogether = 24;  // rows of a: their sums stay in cache, and so do they
   float sums[kTogether * kBlock];
-  // Where many rows pass over a block of low precision, it is made float32 once.
-  const bool widened = !std::is_same_v<T, float> && p.m > 2 * kRows;
-  std::vector<float> wide(widened ? static_cast<std::size_t>(kBlock * a_row) : 0);
+  const bool fetch = p.n * p.k * static_cast<std::int64_t>(sizeof(T)) >= kMuch;
   for (std::int64_t first = begin; first < end; first += kBlock) {
     const std::int64_t n = std::min(kBlock, end - first);
-    if (widened) WidenRows(w + first * p.w_row, p.w_row, n, p.k, wide.data(), a_row);
+    const T* block = w + first * p.w_row;
     for (std::int64_t row = 0; row < p.m; row += kTogether) {
       const std::int64_t m = std::min(kTogether, p.m - row);
       const float* rows = a + row * a_row;
-      if (widened) BlockDots(m, n, rows, a_row, wide.data(), a_row, p.k, sums);
-      else BlockDots(m, n, rows, a_row, w + first * p.w_row, p.w_row, p.k, sums);
+      if (fetch && row == 0) BlockDots<true>(m, n, rows, a_row, block, p.w_row, p.k, sums);
+      else BlockDots<false>(m, n, rows, a_row, block, p.w_row, p.k, sums);
       VisitActivation(p.activation, [&](auto activation) HWY_ATTR {
         for (std::int64_t r = 0; r < m; ++r) {
           T* to = static_cast<T*>(p.c) + (row + r) * p.c_row + first;
