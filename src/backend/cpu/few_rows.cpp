@@ -2,7 +2,6 @@
 // time. Such a product is as fast as the matrix can be read, so each of its rows is read once, from the first to the last byte.
 #include "backend/cpu/few_rows.h"
 
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -25,7 +24,7 @@ constexpr std::int64_t kBlock = 16;  // rows of w that stay in cache while all r
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(DF()));
 constexpr int kCols = 4, kRows = kLanes >= 16 ? 4 : kLanes >= 8 ? 2 : 1;  // of a tile, whose sums fill the registers
 constexpr std::int64_t kMuch = 1 << 19;    // bytes of w that do not stay in cache from one product to the next
-constexpr std::int64_t kAhead = 16 << 10;  // elements of w
+constexpr std::int64_t kAhead = 16 << 10;  // elements of w, but not more than an eighth of a thread's: the last ones are another thread's
 
 // Lane i of what is returned: the sum of the lanes of v[i]. All are added in the same order, wherever they stand.
 #if HWY_TARGET == HWY_SCALAR
@@ -65,7 +64,7 @@ HWY_INLINE VF SumEach(const VF (&v)[kAll]) {
 // no room for so much.
 template <int kSomeRows, int kSomeCols, bool kFetch, class T>
 HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HWY_RESTRICT w, std::int64_t w_row, std::int64_t k,
-                    float* HWY_RESTRICT out) {
+                    std::int64_t ahead, float* HWY_RESTRICT out) {
   const DF d;
   VF sum[kSomeRows][kSomeCols];
 #pragma GCC unroll 16
@@ -79,7 +78,7 @@ HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HW
     if constexpr (kFetch) {
       constexpr int kLine = 64 / sizeof(T);
 #pragma GCC unroll 16
-      for (int i = 0; i < kLanes * kSomeCols; i += kLine) __builtin_prefetch(w + kAhead + at * kSomeCols + i, 0, 2);
+      for (int i = 0; i < kLanes * kSomeCols; i += kLine) __builtin_prefetch(w + ahead + at * kSomeCols + i, 0, 2);
     }
 #pragma GCC unroll 16
     for (int c = 0; c < kSomeCols; ++c) {
@@ -106,30 +105,32 @@ HWY_INLINE void Dot(const float* HWY_RESTRICT a, std::int64_t a_row, const T* HW
 
 // Some rows of w with all of a, of which the first ones fetch what comes next.
 template <int kSomeCols, bool kFetch, class T>
-HWY_INLINE void Dots(std::int64_t rows, const float* a, std::int64_t a_row, const T* w, std::int64_t w_row, std::int64_t k, float* out) {
+HWY_INLINE void Dots(std::int64_t rows, const float* a, std::int64_t a_row, const T* w, std::int64_t w_row, std::int64_t k,
+                     std::int64_t ahead, float* out) {
   if (kFetch && rows >= kRows) {
-    Dot<kRows, kSomeCols, true>(a, a_row, w, w_row, k, out);
-    return Dots<kSomeCols, false>(rows - kRows, a + kRows * a_row, a_row, w, w_row, k, out + kRows * kBlock);
+    Dot<kRows, kSomeCols, true>(a, a_row, w, w_row, k, ahead, out);
+    return Dots<kSomeCols, false>(rows - kRows, a + kRows * a_row, a_row, w, w_row, k, ahead, out + kRows * kBlock);
   }
-  for (; rows >= kRows; rows -= kRows, a += kRows * a_row, out += kRows * kBlock) Dot<kRows, kSomeCols, false>(a, a_row, w, w_row, k, out);
+  for (; rows >= kRows; rows -= kRows, a += kRows * a_row, out += kRows * kBlock)
+    Dot<kRows, kSomeCols, false>(a, a_row, w, w_row, k, ahead, out);
   if constexpr (kRows > 2) {
-    if (rows == 3) return Dot<3, kSomeCols, kFetch>(a, a_row, w, w_row, k, out);
-    if (rows == 2) return Dot<2, kSomeCols, kFetch>(a, a_row, w, w_row, k, out);
+    if (rows == 3) return Dot<3, kSomeCols, kFetch>(a, a_row, w, w_row, k, ahead, out);
+    if (rows == 2) return Dot<2, kSomeCols, kFetch>(a, a_row, w, w_row, k, ahead, out);
   }
-  if (rows == 1) Dot<1, kSomeCols, kFetch>(a, a_row, w, w_row, k, out);
+  if (rows == 1) Dot<1, kSomeCols, kFetch>(a, a_row, w, w_row, k, ahead, out);
 }
 
 template <bool kFetch, class T>
 HWY_INLINE void BlockDots(std::int64_t m, std::int64_t n, const float* a, std::int64_t a_row, const T* w, std::int64_t w_row,
-                          std::int64_t k, float* out) {
+                          std::int64_t k, std::int64_t ahead, float* out) {
   std::int64_t j = 0;
   if (m == 1)
-    for (; j + 8 <= n; j += 8) Dot<1, 8, kFetch>(a, a_row, w + j * w_row, w_row, k, out + j);
-  for (; j + kCols <= n; j += kCols) Dots<kCols, kFetch>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+    for (; j + 8 <= n; j += 8) Dot<1, 8, kFetch>(a, a_row, w + j * w_row, w_row, k, ahead, out + j);
+  for (; j + kCols <= n; j += kCols) Dots<kCols, kFetch>(m, a, a_row, w + j * w_row, w_row, k, ahead, out + j);
   static_assert(kCols == 4);
-  if (n - j == 3) Dots<3, kFetch>(m, a, a_row, w + j * w_row, w_row, k, out + j);
-  if (n - j == 2) Dots<2, kFetch>(m, a, a_row, w + j * w_row, w_row, k, out + j);
-  if (n - j == 1) Dots<1, kFetch>(m, a, a_row, w + j * w_row, w_row, k, out + j);
+  if (n - j == 3) Dots<3, kFetch>(m, a, a_row, w + j * w_row, w_row, k, ahead, out + j);
+  if (n - j == 2) Dots<2, kFetch>(m, a, a_row, w + j * w_row, w_row, k, ahead, out + j);
+  if (n - j == 1) Dots<1, kFetch>(m, a, a_row, w + j * w_row, w_row, k, ahead, out + j);
 }
 
 // to = from [rows, k] in float32, behind it zeros.
@@ -142,20 +143,19 @@ void WidenRows(const T* from, std::int64_t from_row, std::int64_t rows, std::int
 }
 
 template <class T, class B>
-void Columns(const FewRows& p, const float* a, std::int64_t a_row, std::int64_t begin, std::int64_t end) {
+void Columns(const FewRows& p, const float* a, std::int64_t a_row, std::int64_t ahead, std::int64_t begin, std::int64_t end) {
   const T* w = static_cast<const T*>(p.w);
   const B* bias = static_cast<const B*>(p.bias);
   constexpr std::int64_t kTogether = 24;  // rows of a: their sums stay in cache, and so do they
   float sums[kTogether * kBlock];
-  const bool fetch = p.n * p.k * static_cast<std::int64_t>(sizeof(T)) >= kMuch;
   for (std::int64_t first = begin; first < end; first += kBlock) {
     const std::int64_t n = std::min(kBlock, end - first);
     const T* block = w + first * p.w_row;
     for (std::int64_t row = 0; row < p.m; row += kTogether) {
       const std::int64_t m = std::min(kTogether, p.m - row);
       const float* rows = a + row * a_row;
-      if (fetch && row == 0) BlockDots<true>(m, n, rows, a_row, block, p.w_row, p.k, sums);
-      else BlockDots<false>(m, n, rows, a_row, block, p.w_row, p.k, sums);
+      if (ahead > 0 && row == 0) BlockDots<true>(m, n, rows, a_row, block, p.w_row, p.k, ahead, sums);
+      else BlockDots<false>(m, n, rows, a_row, block, p.w_row, p.k, 0, sums);
       VisitActivation(p.activation, [&](auto activation) HWY_ATTR {
         for (std::int64_t r = 0; r < m; ++r) {
           T* to = static_cast<T*>(p.c) + (row + r) * p.c_row + first;
@@ -184,10 +184,12 @@ void Product(Context& ctx, const FewRows& p) {
   }
   // Blocks of columns that are worth another thread.
   const std::int64_t blocks = (p.n + kBlock - 1) / kBlock, work = kBlock * p.k * ((p.m + kRows - 1) / kRows);
+  const bool fetch = p.n * p.k * static_cast<std::int64_t>(sizeof(T)) >= kMuch;
+  const std::int64_t ahead = fetch ? std::min(kAhead, p.n * p.k / ctx.threads() / 8) : 0;
   parallel_for(ctx.threads(), blocks, std::max<std::int64_t>(1, (1 << 15) / work), [&](std::int64_t begin, std::int64_t end) {
     begin *= kBlock, end = std::min(end * kBlock, p.n);
-    if (p.bias_type == DType::bfloat16) Columns<T, bfloat16>(p, a, a_row, begin, end);
-    else Columns<T, float>(p, a, a_row, begin, end);
+    if (p.bias_type == DType::bfloat16) Columns<T, bfloat16>(p, a, a_row, ahead, begin, end);
+    else Columns<T, float>(p, a, a_row, ahead, begin, end);
   });
 }
 
