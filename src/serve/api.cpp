@@ -153,6 +153,8 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
     found->second(request, response);
   } catch (const ApiError& e) {
     send_error(for_clients(e), response);
+  } catch (const TooLongError& e) {
+    send_error(for_clients(ApiError(400, e.what(), {}, "context_length_exceeded")), response);
   } catch (const Error& e) {
     send_error(for_clients(ApiError(400, e.what(), {}, "invalid_value")), response);
   } catch (const std::future_error&) {

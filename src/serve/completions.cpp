@@ -157,7 +157,7 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
       if (id >= model.tokenizers().source->size()) detail::wrong("prompt", "tokens that the model has");
     if (prompt.is_text)
       prompt.ids = model.generator() != nullptr ? model.generator()->encode(prompt.text)
-                                                : model.translation()->translator.encode(prompt.text);
+                                                : model.translation()->translator.encode(prompt.text, nullptr, LongTexts::refuse);
     if (prompt.ids.empty()) detail::wrong("prompt", "a text with tokens: the model has no token that a text begins with");
     if (body.echo.value_or(false))
       running->echoes.push_back({prompt.is_text ? prompt.text : model.tokenizers().source->decode(prompt.ids), prompt.ids});

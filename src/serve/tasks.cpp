@@ -103,7 +103,9 @@ json Api::embeddings(const EmbeddingRequest& request) {
   if (format != "float" && format != "base64") detail::wrong("encoding_format", "float or base64");
   const std::vector<std::string> texts = texts_of(request.input, "input", 2048);
   std::vector<float> values;
-  model.engine().run([&](Context& ctx) { values = model.embedder()->embed(ctx, texts).to_vector<float>(); });
+  EmbedOptions options = model.embedder()->defaults();
+  options.long_texts = LongTexts::refuse;
+  model.engine().run([&](Context& ctx) { values = model.embedder()->embed(ctx, texts, options).to_vector<float>(); });
   const auto size = static_cast<std::size_t>(model.embedder()->size());
   json data = json::array();
   std::int64_t tokens = 0;
@@ -162,7 +164,12 @@ json Api::translate(const TranslateRequest& request) {
   std::int64_t tokens = 0;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     auto job = std::make_unique<Engine::Job>();
-    job->ids = by->translator.encode(lines[i]);
+    try {
+      job->ids = by->translator.encode(lines[i], nullptr, LongTexts::refuse);
+    } catch (const TooLongError& e) {
+      const std::string where = lines.size() > 1 ? fmt::format("line {} of {}: ", i + 1, lines.size()) : "";
+      throw ApiError(400, where + e.what(), "q", "context_length_exceeded");
+    }
     if (job->ids.empty()) continue;  // its translation is empty
     tokens += std::ssize(job->ids);
     job->rows = config.num_beams;
@@ -241,8 +248,7 @@ json Api::classify(const ClassifyRequest& request) {
       ? model_for(request.model, "classify pictures", of_pictures)
       : model_for(request.model, "classify texts", [](const HostedModel& m) { return m.classifier() != nullptr && !of_pictures(m); });
   const Classifier& classifier = *model.classifier();
-  ClassifyOptions options;
-  options.top_k = request.top_k;
+  ClassifyOptions options{.top_k = request.top_k, .long_texts = LongTexts::refuse};
   json results = json::array();
   if (request.image) {
     std::vector<Image> images;
