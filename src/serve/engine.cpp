@@ -168,6 +168,7 @@ void Engine::work(Lane& lane, bool first) {
       more = lane.loop->step();
     } catch (const std::exception& e) {  // of all that is under way: memory, the device
       fail_admitted(lane, e.what());
+      lane.shared_before += lane.loop->shared_tokens();
       lane.loop.emplace(*lane.ctx, *model_, limits_.loop);
       more = false;
     }
@@ -175,7 +176,7 @@ void Engine::work(Lane& lane, bool first) {
     count(lane);
     lane.state.rows = lane.loop->rows();
     lane.state.steps += more ? 1 : 0;
-    lane.state.shared_tokens = lane.loop->shared_tokens();
+    lane.state.shared_tokens = lane.shared_before + lane.loop->shared_tokens();
     more |= !lane.admitted.empty();
   }
   end(lane);

@@ -66,10 +66,11 @@ class Engine {
     std::unique_ptr<Job> job;
     bool done = false;
   };
-  // A thread with its loop. Its first three are the thread's alone, the others are under the engine's mutex.
+  // A thread with its loop. Its first four are the thread's alone, the others are under the engine's mutex.
   struct Lane {
     std::optional<Context> ctx;
     std::optional<GenerationLoop> loop;
+    std::int64_t shared_before = 0;  // tokens that were shared in loops which failed
     std::deque<Admitted> admitted;
     std::vector<std::uint64_t> cancelled;
     std::condition_variable changed;
