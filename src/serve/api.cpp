@@ -94,7 +94,8 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
   routes_[{"GET", "/health"}] = gives([this](const auto&) { return health(); });
   routes_[{"GET", "/openapi.json"}] = gives([](const auto&) { return openapi(); });
   routes_[{"GET", "/training/metrics"}] = gives([this](const auto& r) { return training_metrics(r); });
-  routes_[{"POST", "/training/sample"}] = gives([this](const auto& r) { return watched().sample(read_body<SampleRequest>(r.body)); });
+  routes_[{"POST", "/training/sample"}] = gives(
+      [this](const auto& r) { return watched().sample(read_body<SampleRequest>(r.body), wanted()); });
   routes_[{"GET", "/metrics"}] = [this](const auto&, auto& response) {
     response.set_content(counters_.text(models_, http_->open_connections()), "text/plain; version=0.0.4");
   };
@@ -203,8 +204,17 @@ void Api::check_key(const httplib::Request& request) const {
     throw ApiError(401, "this server wants a key: send the header 'Authorization: Bearer KEY'", {}, "invalid_api_key");
 }
 
-Api::Clock::time_point Api::until() const {
-  return Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(std::min(options_.max_seconds, 1e9) * 1000.0));
+Wanted Api::wanted() const {
+  return Wanted(Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(std::min(options_.max_seconds, 1e9) * 1000.0)));
+}
+
+void Api::compute(HostedModel& model, const Wanted& wanted, const std::function<void(Context&)>& work) {
+  try {
+    model.engine().run(work, wanted);
+  } catch (const ApiError& e) {
+    if (e.status == 499 || e.status == 504) counters_.cancelled(model.name());
+    throw;
+  }
 }
 
 HostedModel& Api::model(const std::string& name) const {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "generate/shared/loop.h"
+#include "serve/wanted.h"
 #include "transformer/core/context.h"
 
 namespace transformer::serve {
@@ -49,8 +50,9 @@ class Engine {
   std::uint64_t submit(std::unique_ptr<Job> job);
   void cancel(std::uint64_t number);  // frees its place; its functions may still be called until this has been seen
 
-  // Other work, in the order of the calls; the caller waits. What it throws comes out here.
-  void run(const std::function<void(Context&)>& work);
+  // Other work, in the order of the calls; the caller waits. What it throws comes out here, and what `wanted` throws, which is asked
+  // while the work waits, and by the engine's thread before it begins: what has begun is done.
+  void run(const std::function<void(Context&)>& work, const Wanted& wanted = {});
 
   void finish();  // waits until all that was submitted is done, and takes nothing more
 
@@ -98,7 +100,7 @@ class Engine {
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   std::deque<std::pair<std::uint64_t, std::unique_ptr<Job>>> waiting_;
-  std::deque<Task> tasks_;  // of the first lane
+  std::deque<std::pair<std::uint64_t, Task>> tasks_;  // of the first lane
   std::uint64_t next_ = 1;
   bool finishing_ = false, ending_ = false;
   std::promise<void> loading_;

@@ -82,8 +82,9 @@ void WatchedTraining::open(const Newest& checkpoint) {
   opened_ = checkpoint;
 }
 
-json WatchedTraining::sample(const SampleRequest& request) {
+json WatchedTraining::sample(const SampleRequest& request, const Wanted& wanted) {
   const std::lock_guard lock(mutex_);
+  wanted.check();
   const auto found = newest();
   if (!found) throw ApiError(404, "the training has written no checkpoint yet", {}, "not_found");
   try {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "serve/requests.h"
+#include "serve/wanted.h"
 #include "transformer/predict/classifier.h"
 #include "transformer/predict/generator.h"
 #include "transformer/predict/translator.h"
@@ -23,7 +24,7 @@ class WatchedTraining {
   nlohmann::json metrics(std::int64_t from) const;
   // What the newest checkpoint makes of a text: it goes on from it, translates it, labels it. ApiError 404 while there is none, 400 for a
   // model that reads no text. One at a time: a training wants the processor too.
-  nlohmann::json sample(const SampleRequest& request);
+  nlohmann::json sample(const SampleRequest& request, const Wanted& wanted);
 
   const std::filesystem::path& folder() const { return folder_; }
 
