@@ -150,6 +150,7 @@ json openapi() {
   json watched = get("the numbers of a training",
                      content(object_of({{"folder", text()},
                                         {"records", list_of(any_object)},
+                                        {"rows", integer()},
                                         {"next", integer()},
                                         {"restarted", {{"type", "boolean"}}},
                                         {"checkpoint", either({integer(), {{"type", "null"}}})}},
@@ -158,7 +159,12 @@ json openapi() {
                                    {"in", "query"},
                                    {"required", false},
                                    {"description", "'next' of the answer before: only what came since"},
-                                   {"schema", {{"type", "integer"}, {"minimum", 0}}}}};
+                                   {"schema", {{"type", "integer"}, {"minimum", 0}}}},
+                                  {{"name", "points"},
+                                   {"in", "query"},
+                                   {"required", false},
+                                   {"description", "so many of each curve, about: rows have the numbers alone that keep its shape"},
+                                   {"schema", {{"type", "integer"}, {"minimum", 1}}}}};
   watched["get"]["responses"]["404"] = {{"description", "no training is watched"}, {"content", content(reference("Error"))}};
   paths["/training/metrics"] = watched;
   paths["/training/sample"] = post("what the newest checkpoint of a training says", "SampleRequest",

@@ -389,14 +389,15 @@ WatchedTraining& Api::watched() const {
 }
 
 json Api::training_metrics(const httplib::Request& request) const {
-  std::int64_t from = 0;
-  if (request.has_param("from")) {
-    const std::string text = request.get_param_value("from");
-    if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos)
-      detail::wrong("from", "what 'next' of an earlier answer was");
-    from = std::stoll(text);
-  }
-  return watched().metrics(from);
+  const auto number = [&](const std::string& name, std::int64_t least, const std::string& expected) -> std::optional<std::int64_t> {
+    if (!request.has_param(name)) return {};
+    const std::string text = request.get_param_value(name);
+    const bool digits = !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || std::stoll(text) < least) detail::wrong(name, expected);
+    return std::stoll(text);
+  };
+  const auto from = number("from", 0, "what 'next' of an earlier answer was");
+  return watched().metrics(from.value_or(0), number("points", 1, "a number of points"));
 }
 
 }  // namespace transformer::serve
