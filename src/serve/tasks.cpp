@@ -150,7 +150,7 @@ json Api::embeddings(const EmbeddingRequest& request) {
 
 json Api::translate(const TranslateRequest& request) {
   HostedModel& model = model_for(request.model, "translate", [](const HostedModel& m) { return m.translates(); });
-  if (request.format && *request.format != "text") detail::wrong("format", "text");
+  if (request.format && *request.format != "text") detail::wrong("format", "text: HTML is not translated, send the text without its tags");
   constexpr std::size_t most = 1024;
   std::vector<std::string> lines;  // each is translated for itself, and stays a line
   std::vector<std::size_t> ends;   // of each text's lines
