@@ -85,7 +85,8 @@ int run(int argc, char** argv) {
   };
   try {
     std::vector<std::string> arguments = arguments_of(argc, argv);
-    begin_processes(arguments);
+    const auto named = [&](const CLI::App* sub) { return !arguments.empty() && sub->get_name() == arguments.front(); };
+    if (!app.get_subcommands(named).empty()) begin_processes(arguments);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {

@@ -103,13 +103,13 @@ json Trainer::State::settings() const {
 // All are the same program with the same data and settings, and see the same folder; what the first writes, all may read.
 void Trainer::State::join() {
   if (processes.alone()) return;
-  json mine{{"program", program_fingerprint()}, {"identity", identity()}, {"settings", settings()}};
+  json mine{{"program", program_fingerprint()}, {"identity", identity()}, {"evaluation", task.evaluation()}, {"settings", settings()}};
   mine["settings"].erase("threads");
   mine["settings"]["max_update"] = config.max_update, mine["settings"]["max_epoch"] = config.max_epoch;
   mine["settings"]["batch_parts"] = config.batch_parts.value_or(0);
   const auto latest = checkpoints.latest();
   mine["save_dir"] = {{"checkpoint", latest.value_or(0)}};
-  mine["device"] = ctx.device().kind == Device::Kind::cpu ? "cpu" : "another";
+  mine["device"] = ctx.device().str().substr(0, ctx.device().str().find(':'));  // not which card
   compare(*direct, std::move(mine));
 }
 
