@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -111,6 +112,8 @@ int main(int argc, char** argv) {
     const int code = transformer::cli::run(argc, argv);
     transformer::cli::leave_processes();
     return code;
+  } catch (const std::bad_alloc&) {
+    return transformer::cli::failed("there is not enough memory for what was asked for: ask for less at a time, or for smaller sizes", 1);
   } catch (const std::exception& e) {
     return transformer::cli::failed(e.what(), 1);
   }

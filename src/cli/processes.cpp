@@ -70,7 +70,7 @@ void begin_processes(const std::vector<std::string>& arguments) {
 }
 
 void start_devices(std::int64_t count) {
-  if (count < 1) wrong_setting("train", "devices", "is {}: expected 1 or more", count);
+  if (count < 1 || count > 1024) wrong_setting("train", "devices", "is {}: expected 1 to 1024", count);  // mpirun crashes with too many
   if (count == 1) return;
   if (started_processes() == 1) start(count);
   if (const int here = joined()->place().local_size; here != count)

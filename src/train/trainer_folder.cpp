@@ -145,6 +145,7 @@ void Trainer::State::refuse_others_files() const {
     if (!fs::exists(there) || (fs::is_regular_file(there) && fs::exists(ours) && read_file(there) == read_file(ours))) return;
     fail(there.string(), "a training in this folder would write over it; choose another folder, so that it is not lost");
   };
+  check_folder(folder / "checkpoints");
   for (const fs::path& name : names) refuse(name, name);
   for (const char* inner : {"average", "merged"}) {
     for (const fs::path& name : names) refuse(fs::path(inner) / name, name);

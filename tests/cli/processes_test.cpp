@@ -221,7 +221,7 @@ TEST_F(Processes, DevicesStartsThem) {
       EXPECT_EQ(run_of.at("settings").at("batch_parts"), 2);
     }
   }
-  expect_usage(command + "none --devices 0", "--devices is 0: expected 1 or more");
+  expect_usage(command + "none --devices 0", "--devices is 0: expected 1 to 1024");
   const CommandResult r = together(2, command + "other --devices 3");
   EXPECT_NE(r.code, 0);
   expect_parts(r.err, {"--devices is 3, but the launcher of these processes has started 2 on this machine: leave it out"});
