@@ -169,6 +169,8 @@ std::vector<std::string> request_seeds() {
       R"({"q":["a","b"],"source":"auto","target":"ko","alternatives":1,"beam":3})",
       R"({"series":{"a":[1,2.5,-3e4]},"steps":3})",
       "q=a%C3%A9&q=b=%2+c&source=auto&alternatives=2&beam=null",
+      "--xyz\r\nContent-Disposition: form-data; name=\"q\"\r\n\r\na\r\nb\r\n--xyz\r\nContent-Type: text/plain\r\n"
+      "content-disposition: form-data; name=beam; filename=\"x\"\r\n\r\n3\r\n--xyz--\r\n",
       R"({"model":"m","tokens":[1,2,3]})",
       R"({"text":"hi","image":"AAAA","top_k":0})"};
 }

@@ -374,10 +374,12 @@ int fuzz_request(const std::uint8_t* data, std::size_t size) {
     const auto refused = [](const ApiError& e) {
       if (e.status != 400 || dump(error_json(e)).empty()) broken("a refusal that is none");
     };
-    try {
-      strings_of(read_form<TranslateRequest>(body).q, "q");
-    } catch (const ApiError& e) {
-      refused(e);
+    for (const char* type : {"application/x-www-form-urlencoded", "multipart/form-data; boundary=xyz"}) {
+      try {
+        strings_of(read_form<TranslateRequest>(form_of(type, body).value_or(Form())).q, "q");
+      } catch (const ApiError& e) {
+        refused(e);
+      }
     }
     nlohmann::ordered_json json;
     try {

@@ -40,7 +40,7 @@ async function request(path, body, signal) {
 export const models = async () => (await request("v1/models")).data;
 export const explain = (body, signal) => request("explain", body, signal);
 export const translate = (body, signal) => request("translate", body, signal);
-export const trainingRows = (from, signal) => request(`training/metrics?from=${from}`, undefined, signal);
+export const trainingRows = (from, points, signal) => request(`training/metrics?from=${from}&points=${points}`, undefined, signal);
 export const trainingSample = (text, signal) => request("training/sample", { text }, signal);
 
 // Server-sent events of a completion: calls onevent with each JSON value, until [DONE].

@@ -5,12 +5,13 @@ import { card, element, say } from "./dom.js";
 import { has, t } from "./strings.js";
 
 const seconds = 2;
+const points = 1000;  // of a curve, about: more than it has pixels
 // Names of metrics, in the order of their curves; what is not here comes behind.
 const known = { loss: "curve_loss", lr: "curve_lr", gradient_norm: "curve_norm" };
 const notCurves = new Set(["step", "epoch", "split", "seconds"]);
 
 export function show(place) {
-  let next = 0, timer = 0, over = false, rows = 0, asked = null;  // asked: the checkpoint that was asked last
+  let next = 0, timer = 0, over = false, rows = 0, since = 0, asked = null;  // since: rows behind the first answer; asked: the checkpoint that was asked last
   const stopper = new AbortController();
   const note = element("p", { class: "note", role: "status" });
   const curves = element("div", { class: "curves" });
@@ -35,11 +36,13 @@ export function show(place) {
   const rank = (name) => (Object.keys(known).includes(name) ? Object.keys(known).indexOf(name) : 9);
 
   function take(answer) {
-    if (answer.restarted) rows = 0, charts.forEach((chart) => chart.clear());
-    next = answer.next;
+    if (next === 0 || answer.restarted) rows = since = 0, charts.forEach((chart) => chart.clear());
+    else since += answer.records.length;
+    // What comes is added as it is; when that is much, all is asked for again.
+    next = since > 2 * points ? 0 : answer.next;
+    rows += answer.rows;
     const touched = new Set();
     for (const row of answer.records) {
-      rows += 1;
       for (const [name, value] of Object.entries(row)) {
         if (notCurves.has(name) || typeof value !== "number") continue;
         const chart = chartOf(name);
@@ -70,7 +73,7 @@ export function show(place) {
 
   async function look() {
     try {
-      const answer = await api.trainingRows(next, stopper.signal);
+      const answer = await api.trainingRows(next, points, stopper.signal);
       take(answer);
       listen(answer.checkpoint);
       if (rows === 0) note.textContent = t("trainingWaiting");

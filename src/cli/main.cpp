@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -85,7 +86,8 @@ int run(int argc, char** argv) {
   };
   try {
     std::vector<std::string> arguments = arguments_of(argc, argv);
-    begin_processes(arguments);
+    const auto named = [&](const CLI::App* sub) { return !arguments.empty() && sub->get_name() == arguments.front(); };
+    if (!app.get_subcommands(named).empty()) begin_processes(arguments);
     std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
@@ -110,6 +112,8 @@ int main(int argc, char** argv) {
     const int code = transformer::cli::run(argc, argv);
     transformer::cli::leave_processes();
     return code;
+  } catch (const std::bad_alloc&) {
+    return transformer::cli::failed("there is not enough memory for what was asked for: ask for less at a time, or for smaller sizes", 1);
   } catch (const std::exception& e) {
     return transformer::cli::failed(e.what(), 1);
   }

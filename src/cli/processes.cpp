@@ -46,10 +46,21 @@ std::vector<std::string>& given() {
        std::strerror(errno));
 }
 
+// Each would do all of the work, and write the same files. The first one says so; the others leave without a word.
+void be_the_only_one(const std::string& verb) {
+  const int started = started_processes();
+  if (started == 1) return;
+  if (started_rank() > 0) std::exit(0);
+  std::exit(failed(fmt::format("{} works as one process, and {} were started: leave out the launcher, or set TRANSFORMER_PROCESSES=alone "
+                               "where each of them has work of its own",
+                               verb, started),
+                   2));
+}
+
 }  // namespace
 
 void begin_processes(const std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments.front() != "train") return;
+  if (arguments.front() != "train") return be_the_only_one(arguments.front());
   given() = arguments;
   joined() = join_processes();
   if (first_process()) return;
@@ -59,7 +70,7 @@ void begin_processes(const std::vector<std::string>& arguments) {
 }
 
 void start_devices(std::int64_t count) {
-  if (count < 1) wrong_setting("train", "devices", "is {}: expected 1 or more", count);
+  if (count < 1 || count > 1024) wrong_setting("train", "devices", "is {}: expected 1 to 1024", count);  // mpirun crashes with too many
   if (count == 1) return;
   if (started_processes() == 1) start(count);
   if (const int here = joined()->place().local_size; here != count)

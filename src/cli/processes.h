@@ -10,7 +10,8 @@
 
 namespace transformer::cli {
 
-// Joins the others when a launcher has started several. `arguments` without the program's name.
+// Joins the others when a launcher has started several; other verbs than train are refused then. `arguments` without the program's name,
+// and the first is a verb.
 void begin_processes(const std::vector<std::string>& arguments);
 // Of --devices, before anything is computed: where several are asked for and nobody has started them, mpirun does, with the same arguments.
 void start_devices(std::int64_t count);

@@ -22,6 +22,18 @@ struct ServeConfig {
   }
 };
 
+// NAME=FOLDER, or a folder, whose own name it then is, and which may have a = in it.
+std::pair<std::string, std::filesystem::path> name_and_folder(const std::string& model) {
+  const std::size_t equal = std::filesystem::is_directory(model) ? std::string::npos : model.find('=');
+  if (equal != std::string::npos) {
+    if (equal == 0 || equal + 1 == model.size())
+      throw CLI::ValidationError(fmt::format("MODEL is '{}': expected a folder, or NAME=FOLDER", model));
+    return {model.substr(0, equal), model.substr(equal + 1)};
+  }
+  const std::filesystem::path whole = std::filesystem::absolute(model).lexically_normal();
+  return {(whole.has_filename() ? whole : whole.parent_path()).filename().string(), model};  // "folder/"
+}
+
 void serve_models(const ServeConfig& config, const serve::ServerOptions& options, const ComputeConfig& compute) {
   if (config.models.empty() && config.training.empty()) throw CLI::RequiredError("MODEL");
   serve::Server server(options, compute.context());
@@ -30,12 +42,7 @@ void serve_models(const ServeConfig& config, const serve::ServerOptions& options
     server.add_training(config.training);
   }
   for (const std::string& model : config.models) {
-    // NAME=FOLDER, or a folder, whose own name it then is.
-    const std::size_t equal = model.find('=');
-    const std::filesystem::path folder = equal == std::string::npos ? model : model.substr(equal + 1);
-    std::string name = equal == std::string::npos ? std::filesystem::absolute(folder).lexically_normal().filename().string()
-                                                  : model.substr(0, equal);
-    if (name.empty()) name = std::filesystem::absolute(folder).lexically_normal().parent_path().filename().string();  // "folder/"
+    const auto [name, folder] = name_and_folder(model);
     server.add_model(name, folder);
   }
   const std::atomic<bool>* stop = stop_on_signals();

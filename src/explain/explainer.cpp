@@ -144,7 +144,8 @@ Explanation Explainer::text(Context& ctx, const std::string& text, const Explain
   Explanation kind = of_kind("text");
   if (tokenizers_.source == nullptr) fail(explain, "the model's folder has no tokenizer: put it there, or give tokens as ids");
   if (kind.kind == "text") {
-    const Encoding e = TextReader(tokenizers_.source, longest_text(*model_)).read(ctx, std::span(&text, 1), nullptr).front();
+    const Encoding e =
+        TextReader(tokenizers_.source, longest_text(*model_), LongTexts::refuse).read(ctx, std::span(&text, 1), nullptr).front();
     Explanation out = plain(ctx, e.ids, options);
     if (kind.purpose == "text_labels") {
       SeenPrediction& labels = out.predictions.emplace_back(SeenPrediction{.side = "text"});
@@ -153,6 +154,7 @@ Explanation Explainer::text(Context& ctx, const std::string& text, const Explain
     }
     return out;
   }
+  static_cast<void>(translator_->encode(text, nullptr, LongTexts::refuse));
   const Inference inference(ctx);
   const std::int64_t beams = std::clamp<std::int64_t>(options.beams, 1, 16);
   const auto found = translator_->translate_n_best(ctx, std::span(&text, 1), {.num_beams = beams, .num_return_sequences = beams}).front();

@@ -106,7 +106,7 @@ std::vector<Label> Classifier::best(std::span<const float> logits, const Classif
 
 std::vector<std::vector<Label>> Classifier::texts(Context& ctx, std::span<const std::string> texts, const ClassifyOptions& options) const {
   check(Kind::texts);
-  return label(ctx, TextReader(tokenizer_, longest_text(*model_)).read(ctx, texts, options.report), false, options);
+  return label(ctx, TextReader(tokenizer_, longest_text(*model_), options.long_texts).read(ctx, texts, options.report), false, options);
 }
 
 std::vector<std::vector<Label>> Classifier::pairs(Context& ctx, std::span<const std::string> texts, std::span<const std::string> second,
@@ -114,7 +114,8 @@ std::vector<std::vector<Label>> Classifier::pairs(Context& ctx, std::span<const 
   check(Kind::texts);
   if (texts.size() != second.size()) fail("classify", "{} texts and {} second ones: expected pairs", texts.size(), second.size());
   const auto& text = dynamic_cast<const TextModel&>(*model_);
-  return label(ctx, TextReader(tokenizer_, longest_text(*model_)).read(ctx, texts, second, options.report), text.text().types > 1, options);
+  return label(ctx, TextReader(tokenizer_, longest_text(*model_), options.long_texts).read(ctx, texts, second, options.report),
+               text.text().types > 1, options);
 }
 
 // types: the model is told which of two texts a token is of.
@@ -137,7 +138,7 @@ std::vector<std::vector<TokenLabels>> Classifier::tokens(Context& ctx, std::span
   check(Kind::tokens);
   const Inference inference(ctx);
   const auto& text = dynamic_cast<const TextModel&>(*model_);
-  const std::vector<Encoding> all = TextReader(tokenizer_, longest_text(*model_)).read(ctx, texts, options.report);
+  const std::vector<Encoding> all = TextReader(tokenizer_, longest_text(*model_), options.long_texts).read(ctx, texts, options.report);
   std::vector<std::vector<TokenLabels>> out(texts.size());
   for (const std::vector<std::size_t>& batch : text_batches(all, options.batch_tokens)) {
     const Tensor logits = cast(ctx, text.label_logits(ctx, packed_texts(all, batch)), DType::float32);

@@ -55,7 +55,7 @@ Tensor Embedder::pooled(Context& ctx, const PackedTexts& texts) const {
 
 Tensor Embedder::embed(Context& ctx, std::span<const std::string> texts, const EmbedOptions& options) const {
   const Inference inference(ctx);
-  const std::vector<Encoding> all = TextReader(tokenizer_, longest_).read(ctx, texts, options.report);
+  const std::vector<Encoding> all = TextReader(tokenizer_, longest_, options.long_texts).read(ctx, texts, options.report);
   std::vector<float> vectors(texts.size() * static_cast<std::size_t>(size_), 0.0F);
   for (const std::vector<std::size_t>& batch : text_batches(all, options.batch_tokens)) {
     PackedTexts packed = packed_texts(all, batch);

@@ -35,6 +35,11 @@ std::string TextReport::summary() const {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
+void too_long(std::size_t text, std::size_t texts, std::size_t tokens, std::int64_t most) {
+  const std::string which = texts > 1 ? fmt::format("text {} of {}", text + 1, texts) : "the text";
+  throw TooLongError("tokenizer", fmt::format("{} has {} tokens, and the model takes at most {}: shorten it", which, tokens, most));
+}
+
 bool mostly_unknown(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
   const std::int32_t unknown = tokenizer.special_tokens().unk;
   return unknown >= 0 && 2 * std::count(ids.begin(), ids.end(), unknown) > std::ssize(ids);
@@ -81,12 +86,13 @@ std::vector<Encoding> TextReader::read(Context& ctx, std::span<const std::string
     const auto repaired = [&](const std::string& text) { return is_valid_utf8(text) ? text : sanitize_utf8(text, replaced); };
     for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
       const std::string first = repaired(texts[i]);
+      out[i] = second.empty() ? tokenizer_->tokenize(first) : tokenizer_->tokenize_pair(first, repaired(second[i]));
+      const bool longer = longest_ > 0 && std::ssize(out[i].ids) > longest_;
+      if (longer && long_texts_ == LongTexts::refuse) too_long(i, texts.size(), out[i].size(), longest_);
       if (second.empty()) {
-        out[i] = tokenizer_->tokenize(first);
         shortened += cut(out[i], out[i].size() - static_cast<std::size_t>(std::count(out[i].added.begin(), out[i].added.end(), 1))) ? 1 : 0;
       } else {
-        out[i] = tokenizer_->tokenize_pair(first, repaired(second[i]));
-        shortened += longest_ > 0 && std::ssize(out[i].ids) > longest_ && cut(out[i], tokenizer_->encode(first).size()) ? 1 : 0;
+        shortened += longer && cut(out[i], tokenizer_->encode(first).size()) ? 1 : 0;
       }
       strange += mostly_unknown(*tokenizer_, own_ids(out[i])) ? 1 : 0;
       fill(out[i]);

@@ -8,6 +8,7 @@
 
 #include "io/shared/chunks.h"
 #include "io/shared/utf8.h"
+#include "predict/shared/text_reader.h"
 #include "transformer/core/parallel.h"
 #include "transformer/core/setting_error.h"
 #include "transformer/generate/generation_config.h"
@@ -119,9 +120,14 @@ EncoderDecoderView Translator::view() const {
   return {*model_, source_eos_, target_, tokenizers_.target->size(), language};
 }
 
-std::vector<std::int32_t> Translator::encode(const std::string& text, TextReport* report) const {
+std::vector<std::int32_t> Translator::encode(const std::string& text, TextReport* report, LongTexts long_texts) const {
   std::int64_t replaced = 0, cut = 0;
-  std::vector<std::int32_t> ids = source_ids(text, static_cast<std::size_t>(view().max_source()), replaced, cut);
+  const std::int64_t most = view().max_source();
+  std::vector<std::int32_t> ids = source_ids(text, static_cast<std::size_t>(most), replaced, cut);
+  if (cut > 0 && long_texts == LongTexts::refuse) {
+    const std::size_t end = source_eos_ >= 0 ? 1 : 0, around = frame_.before.size() + frame_.behind.size() + end;
+    too_long(0, 1, tokenizers_.source->encode(text).size() + around, most + static_cast<std::int64_t>(end));
+  }
   if (report != nullptr) ++report->texts, report->empty += ids.empty() ? 1 : 0, report->invalid_utf8 += replaced, report->truncated += cut;
   return ids;
 }

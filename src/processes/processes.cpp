@@ -8,6 +8,7 @@
 #include <cstring>
 #include <iostream>
 #include <string_view>
+#include <utility>
 
 #include "processes/joined.h"
 #include "transformer/core/parallel.h"
@@ -27,16 +28,25 @@ std::string_view wanted_processes() {
   return wanted != nullptr ? wanted : "";
 }
 
-}  // namespace
-
-int started_processes() {
-  if (wanted_processes() == "alone") return 1;
+struct Launched {
+  int size = 1, rank = 0;
+};
+Launched launched() {
+  if (wanted_processes() == "alone") return {};
   // Open MPI; MPICH and Intel MPI, and srun with PMI-2; srun. The last is not set for what a batch script runs by itself, but for what an
   // mpirun that starts its own part on each machine by srun has started there.
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
-    if (const char* value = std::getenv(variable)) return std::max(1, std::atoi(value));
-  return 1;
+  for (const auto& [count, place] :
+       {std::pair{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"PMI_SIZE", "PMI_RANK"}, {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
+    const char *size = std::getenv(count), *rank = std::getenv(place);
+    if (size != nullptr) return {std::atoi(size), rank != nullptr ? std::atoi(rank) : 0};
+  }
+  return {};
 }
+
+}  // namespace
+
+int started_processes() { return std::max(1, launched().size); }
+int started_rank() { return launched().rank; }
 
 std::shared_ptr<Communicator> join_processes() {
   const int started = started_processes();

@@ -22,12 +22,17 @@ std::string path_of(const httplib::Request& request) {
   return request.path.starts_with(models_path) && request.path.size() > models_path.size() ? one_model : request.path;
 }
 
-// LibreTranslate's clients send forms. (curl calls a body of JSON a form, too, unless it is told.)
-bool is_form(const httplib::Request& request) {
-  const std::size_t first = request.body.find_first_not_of(" \t\r\n");
-  constexpr std::string_view type = "application/x-www-form-urlencoded";
-  return strncasecmp(request.get_header_value("Content-Type").c_str(), type.data(), type.size()) == 0 &&
-      (first == std::string::npos || request.body[first] != '{');
+std::string type_of(const httplib::Request& request) {
+  const std::string type = request.get_header_value("Content-Type");
+  return type.substr(std::min(type.find_first_not_of(' '), type.size()));
+}
+
+std::optional<Form> sent_form(const httplib::Request& request) { return form_of(type_of(request), request.body); }
+
+// httplib would read forms, short ones alone, and leave nothing of them: what it does not know as one comes as other bodies do.
+void hide_form(const httplib::Request& request) {
+  auto& headers = const_cast<httplib::Request&>(request).headers;
+  if (const auto type = headers.find("Content-Type"); type != headers.end()) type->second.insert(0, " ");
 }
 
 // Takes as long wherever they differ.
@@ -83,8 +88,13 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
   routes_[{"GET", "/v1/models"}] = gives([this](const auto&) { return models_list(); });
   routes_[{"GET", one_model}] = gives([this](const auto& r) { return model_json(model(r.path.substr(models_path.size()))); });
   routes_[{"POST", "/v1/embeddings"}] = gives([this](const auto& r) { return embeddings(read_body<EmbeddingRequest>(r.body)); });
-  routes_[{"POST", "/translate"}] = gives(
-      [this](const auto& r) { return translate(is_form(r) ? read_form<TranslateRequest>(r.body) : read_body<TranslateRequest>(r.body)); });
+  routes_[{"POST", "/translate"}] = gives([this](const auto& r) {
+    const auto form = sent_form(r);
+    return translate(form ? read_form<TranslateRequest>(*form) : read_body<TranslateRequest>(r.body));
+  });
+  routes_[{"POST", "/detect"}] = [](const auto&, auto&) {
+    throw ApiError(501, "languages are not detected here: name the language of a text in 'source' of /translate", {}, "not_implemented");
+  };
   routes_[{"GET", "/languages"}] = gives([this](const auto&) { return languages(); });
   routes_[{"POST", "/classify"}] = gives([this](const auto& r) { return classify(read_body<ClassifyRequest>(r.body)); });
   routes_[{"POST", "/forecast"}] = gives([this](const auto& r) { return forecast(read_body<ForecastRequest>(r.body)); });
@@ -94,7 +104,8 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
   routes_[{"GET", "/health"}] = gives([this](const auto&) { return health(); });
   routes_[{"GET", "/openapi.json"}] = gives([](const auto&) { return openapi(); });
   routes_[{"GET", "/training/metrics"}] = gives([this](const auto& r) { return training_metrics(r); });
-  routes_[{"POST", "/training/sample"}] = gives([this](const auto& r) { return watched().sample(read_body<SampleRequest>(r.body)); });
+  routes_[{"POST", "/training/sample"}] = gives(
+      [this](const auto& r) { return watched().sample(read_body<SampleRequest>(r.body), wanted()); });
   routes_[{"GET", "/metrics"}] = [this](const auto&, auto& response) {
     response.set_content(counters_.text(models_, http_->open_connections()), "text/plain; version=0.0.4");
   };
@@ -111,8 +122,12 @@ void Api::add_routes(HttpServer& http) {
   http.Get(".*", all).Post(".*", all).Put(".*", all).Patch(".*", all).Delete(".*", all).Options(".*", all);
   http.set_pre_routing_handler([](const httplib::Request& request, httplib::Response& response) {
     const auto coded = request.has_header("Content-Encoding") && request.get_header_value("Content-Encoding") != "identity";
-    if (!coded && !request.is_multipart_form_data()) return httplib::Server::HandlerResponse::Unhandled;
-    refuse(ApiError(415, "bodies are plain JSON: no Content-Encoding, no multipart form"), response);
+    const bool forms = request.path == "/translate" || request.path == "/detect";
+    if (!coded && (forms || !is_form_in_parts(type_of(request)))) {
+      hide_form(request);
+      return httplib::Server::HandlerResponse::Unhandled;
+    }
+    refuse(ApiError(415, "bodies are plain JSON: no Content-Encoding, and no multipart form but of /translate"), response);
     return httplib::Server::HandlerResponse::Handled;
   });
   http.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
@@ -153,6 +168,8 @@ void Api::answer(const httplib::Request& request, httplib::Response& response) {
     found->second(request, response);
   } catch (const ApiError& e) {
     send_error(for_clients(e), response);
+  } catch (const TooLongError& e) {
+    send_error(for_clients(ApiError(400, e.what(), {}, "context_length_exceeded")), response);
   } catch (const Error& e) {
     send_error(for_clients(ApiError(400, e.what(), {}, "invalid_value")), response);
   } catch (const std::future_error&) {
@@ -190,10 +207,10 @@ void Api::check_key(const httplib::Request& request) const {
   constexpr std::string_view scheme = "bearer ";
   std::string given;
   if (header.size() > scheme.size() && strncasecmp(header.c_str(), scheme.data(), scheme.size()) == 0) given = header.substr(scheme.size());
-  if (given.empty() && request.path == "/translate") {  // LibreTranslate's clients send it in the body
-    const bool form = is_form(request);
+  if (given.empty() && (request.path == "/translate" || request.path == "/detect")) {  // LibreTranslate's clients send it in the body
+    const auto form = sent_form(request);
     const json body = form ? json() : json::parse(request.body, nullptr, false);
-    for (const auto& [name, text] : form ? form_of(request.body) : std::vector<std::pair<std::string, std::string>>())
+    for (const auto& [name, text] : form.value_or(Form()))
       if (name == "api_key") given = text;
     if (body.is_object() && body.contains("api_key") && body["api_key"].is_string()) given = body["api_key"].get<std::string>();
   }
@@ -201,8 +218,17 @@ void Api::check_key(const httplib::Request& request) const {
     throw ApiError(401, "this server wants a key: send the header 'Authorization: Bearer KEY'", {}, "invalid_api_key");
 }
 
-Api::Clock::time_point Api::until() const {
-  return Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(std::min(options_.max_seconds, 1e9) * 1000.0));
+Wanted Api::wanted() const {
+  return Wanted(Clock::now() + std::chrono::milliseconds(static_cast<std::int64_t>(std::min(options_.max_seconds, 1e9) * 1000.0)));
+}
+
+void Api::compute(HostedModel& model, const Wanted& wanted, const std::function<void(Context&)>& work) {
+  try {
+    model.engine().run(work, wanted);
+  } catch (const ApiError& e) {
+    if (e.status == 499 || e.status == 504) counters_.cancelled(model.name());
+    throw;
+  }
 }
 
 HostedModel& Api::model(const std::string& name) const {

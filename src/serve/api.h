@@ -25,7 +25,9 @@ class Api {
   void answer(const httplib::Request& request, httplib::Response& response);
   void check_key(const httplib::Request& request) const;
   ApiError for_clients(const ApiError& e) const;  // without the folders of models: they are called by their names
-  Clock::time_point until() const;                // when a request that comes now is given up
+  Wanted wanted() const;                          // whether a request that comes now is wanted, until it is given up
+  // Work of the model's that is no search.
+  void compute(HostedModel& model, const Wanted& wanted, const std::function<void(Context&)>& work);
 
   // By name. ApiError 404 when there is none, 400 when it is not for this.
   HostedModel& model(const std::string& name) const;
@@ -39,7 +41,7 @@ class Api {
   void finish_answer(HostedModel& model, const std::shared_ptr<RunningAnswer>& running, std::vector<std::vector<std::int32_t>> prompts,
                      const GenerationConfig& config, GenerateOptions options, std::int64_t max_tokens, bool stream, bool usage,
                      httplib::Response& response);
-  void read_prompts(HostedModel& model, RunningAnswer& running, std::size_t alternatives) const;
+  void read_prompts(HostedModel& model, RunningAnswer& running, std::size_t alternatives);
   std::int64_t room(const HostedModel& model, std::int64_t prompt_tokens, std::optional<std::int64_t> wanted, std::int64_t usual,
                     const std::string& field) const;
 

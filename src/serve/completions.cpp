@@ -157,7 +157,7 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
       if (id >= model.tokenizers().source->size()) detail::wrong("prompt", "tokens that the model has");
     if (prompt.is_text)
       prompt.ids = model.generator() != nullptr ? model.generator()->encode(prompt.text)
-                                                : model.translation()->translator.encode(prompt.text);
+                                                : model.translation()->translator.encode(prompt.text, nullptr, LongTexts::refuse);
     if (prompt.ids.empty()) detail::wrong("prompt", "a text with tokens: the model has no token that a text begins with");
     if (body.echo.value_or(false))
       running->echoes.push_back({prompt.is_text ? prompt.text : model.tokenizers().source->decode(prompt.ids), prompt.ids});
@@ -190,11 +190,12 @@ void Api::completions(const httplib::Request& request, httplib::Response& respon
 }
 
 // How probable the tokens of prompts are, which is asked for with echo and logprobs.
-void Api::read_prompts(HostedModel& model, RunningAnswer& running, std::size_t alternatives) const {
+void Api::read_prompts(HostedModel& model, RunningAnswer& running, std::size_t alternatives) {
   if (model.generator() == nullptr || model.generator()->has_encoder())
     detail::wrong("echo", "left out with logprobs: a model with an encoder gives its prompt none");
+  const Wanted still = wanted();
   for (EchoedPrompt& prompt : running.echoes)  // one at a time: others' steps come between
-    model.engine().run([&](Context& ctx) { prompt.tokens = model.generator()->read(ctx, prompt.ids, alternatives); });
+    compute(model, still, [&](Context& ctx) { prompt.tokens = model.generator()->read(ctx, prompt.ids, alternatives); });
 }
 
 void Api::chat(const httplib::Request& request, httplib::Response& response) {
@@ -240,7 +241,7 @@ void Api::finish_answer(HostedModel& model, const std::shared_ptr<RunningAnswer>
   };
   const std::size_t choices = prompts.size() * running->n;
   try {
-    if (max_tokens > 0) running->generation = std::make_unique<Generation>(model, std::move(prompts), config, std::move(options), until());
+    if (max_tokens > 0) running->generation = std::make_unique<Generation>(model, std::move(prompts), config, std::move(options), wanted());
   } catch (const Error& e) {
     throw ApiError(400, e.what(), {}, "invalid_value");
   }

@@ -54,22 +54,34 @@ void Engine::cancel(std::uint64_t number) {
   wake_all();
 }
 
-void Engine::run(const std::function<void(Context&)>& work) {
+void Engine::run(const std::function<void(Context&)>& work, const Wanted& wanted) {
   std::exception_ptr failed;  // the caller's alone when the task is done: nobody else frees what it throws
   Task task([&](Context& ctx) {
     try {
+      wanted.check();
       work(ctx);
     } catch (...) {
       failed = std::current_exception();
     }
   });
   std::future<void> done = task.get_future();
+  std::uint64_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     if (finishing_ || ending_) throw ApiError(503, shutting_down);
     check_queue(std::ssize(tasks_), limits_.queue);
-    tasks_.push_back(std::move(task));
+    number = next_++;
+    tasks_.emplace_back(number, std::move(task));
     lanes_.front()->changed.notify_one();
+  }
+  while (done.wait_until(wanted.next_check()) != std::future_status::ready) {
+    try {
+      wanted.check();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (std::erase_if(tasks_, [&](const auto& t) { return t.first == number; }) > 0) throw;
+      break;  // it has begun
+    }
   }
   done.get();
   if (failed != nullptr) std::rethrow_exception(failed);
@@ -157,7 +169,7 @@ void Engine::work(Lane& lane, bool first) {
       }
       if (ending_) break;
       lane.busy = true;
-      if (first && !tasks_.empty()) task = std::move(tasks_.front()), tasks_.pop_front();
+      if (first && !tasks_.empty()) task = std::move(tasks_.front().second), tasks_.pop_front();
       take(lane);
       const auto busy = std::count_if(lanes_.begin(), lanes_.end(), [](const auto& other) { return other->busy; });
       lane.ctx->set_threads(std::max(1, threads_ / static_cast<int>(busy)));
@@ -168,6 +180,7 @@ void Engine::work(Lane& lane, bool first) {
       more = lane.loop->step();
     } catch (const std::exception& e) {  // of all that is under way: memory, the device
       fail_admitted(lane, e.what());
+      lane.shared_before += lane.loop->shared_tokens();
       lane.loop.emplace(*lane.ctx, *model_, limits_.loop);
       more = false;
     }
@@ -175,7 +188,7 @@ void Engine::work(Lane& lane, bool first) {
     count(lane);
     lane.state.rows = lane.loop->rows();
     lane.state.steps += more ? 1 : 0;
-    lane.state.shared_tokens = lane.loop->shared_tokens();
+    lane.state.shared_tokens = lane.shared_before + lane.loop->shared_tokens();
     more |= !lane.admitted.empty();
   }
   end(lane);
@@ -225,7 +238,7 @@ void Engine::count(Lane& lane) {
 void Engine::end(Lane& lane) {
   fail_admitted(lane, shutting_down);
   std::deque<std::pair<std::uint64_t, std::unique_ptr<Job>>> waiting;
-  std::deque<Task> tasks;
+  std::deque<std::pair<std::uint64_t, Task>> tasks;
   {
     const std::lock_guard lock(mutex_);
     waiting.swap(waiting_), tasks.swap(tasks_);

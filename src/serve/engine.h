@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "generate/shared/loop.h"
+#include "serve/wanted.h"
 #include "transformer/core/context.h"
 
 namespace transformer::serve {
@@ -49,8 +50,9 @@ class Engine {
   std::uint64_t submit(std::unique_ptr<Job> job);
   void cancel(std::uint64_t number);  // frees its place; its functions may still be called until this has been seen
 
-  // Other work, in the order of the calls; the caller waits. What it throws comes out here.
-  void run(const std::function<void(Context&)>& work);
+  // Other work, in the order of the calls; the caller waits. What it throws comes out here, and what `wanted` throws, which is asked
+  // while the work waits, and by the engine's thread before it begins: what has begun is done.
+  void run(const std::function<void(Context&)>& work, const Wanted& wanted = {});
 
   void finish();  // waits until all that was submitted is done, and takes nothing more
 
@@ -66,10 +68,11 @@ class Engine {
     std::unique_ptr<Job> job;
     bool done = false;
   };
-  // A thread with its loop. Its first three are the thread's alone, the others are under the engine's mutex.
+  // A thread with its loop. Its first four are the thread's alone, the others are under the engine's mutex.
   struct Lane {
     std::optional<Context> ctx;
     std::optional<GenerationLoop> loop;
+    std::int64_t shared_before = 0;  // tokens that were shared in loops which failed
     std::deque<Admitted> admitted;
     std::vector<std::uint64_t> cancelled;
     std::condition_variable changed;
@@ -97,7 +100,7 @@ class Engine {
   mutable std::mutex mutex_;
   std::condition_variable idle_;
   std::deque<std::pair<std::uint64_t, std::unique_ptr<Job>>> waiting_;
-  std::deque<Task> tasks_;  // of the first lane
+  std::deque<std::pair<std::uint64_t, Task>> tasks_;  // of the first lane
   std::uint64_t next_ = 1;
   bool finishing_ = false, ending_ = false;
   std::promise<void> loading_;

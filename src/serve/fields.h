@@ -9,7 +9,6 @@
 //       …
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "io/shared/json.h"
 #include "io/shared/utf8.h"
 #include "serve/api_error.h"
+#include "serve/forms.h"
 #include "transformer/io/config.h"
 
 namespace transformer::serve {
@@ -183,34 +183,11 @@ T read_body(std::string_view body) {
   return read_request<T>(json_of_body(body));
 }
 
-// name=text&name=text, in their order. (httplib leaves out what stands there twice, and of a text with = in it takes the end alone.)
-inline std::vector<std::pair<std::string, std::string>> form_of(std::string_view body) {
-  const auto decoded = [](std::string_view coded) {
-    std::string text;
-    for (std::size_t i = 0; i < coded.size(); ++i) {
-      unsigned value = 0;
-      const bool byte = coded[i] == '%' && i + 2 < coded.size() &&
-          std::from_chars(coded.data() + i + 1, coded.data() + i + 3, value, 16).ptr == coded.data() + i + 3;
-      text += byte ? static_cast<char>(value) : coded[i] == '+' ? ' ' : coded[i];
-      i += byte ? 2 : 0;
-    }
-    return text;
-  };
-  std::vector<std::pair<std::string, std::string>> form;
-  while (!body.empty()) {
-    const std::string_view part = body.substr(0, body.find('&'));
-    body.remove_prefix(std::min(part.size() + 1, body.size()));
-    const std::size_t at = std::min(part.find('='), part.size());
-    if (!part.empty()) form.emplace_back(decoded(part.substr(0, at)), decoded(part.substr(std::min(at + 1, part.size()))));
-  }
-  return form;
-}
-
 // The same of a form, where all is text: what cannot be text is read as JSON, and a name that stands twice is a list.
 template <detail::Fields T>
-T read_form(std::string_view body) {
+T read_form(const Form& form) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  for (const auto& [name, text] : form_of(body)) {
+  for (const auto& [name, text] : form) {
     if (!is_valid_utf8(name) || !is_valid_utf8(text)) throw ApiError(400, "the form is not valid UTF-8", {}, "invalid_utf8");
     if (!json.contains(name)) json[name] = text;
     else if (json[name].is_array()) json[name].push_back(text);

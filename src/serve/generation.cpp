@@ -2,34 +2,18 @@
 
 #include <algorithm>
 
-#include "serve/http.h"
 #include "transformer/core/error.h"
 
 namespace transformer::serve {
 
-namespace {
-
-using namespace std::chrono_literals;
-
-[[noreturn]] void took_too_long() { throw ApiError(504, "the answer took too long", {}, "timeout"); }
-void check_client() {
-  if (HttpServer::client_is_gone()) throw ApiError(499, "the client has gone");
-}
-
-}  // namespace
-
-void wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, std::chrono::steady_clock::time_point until,
+void wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, const Wanted& wanted,
               const std::function<bool()>& ready) {
-  const auto soon = [&] { return std::min(until, std::chrono::steady_clock::now() + 100ms); };
-  while (!changed.wait_until(lock, soon(), ready)) {
-    if (std::chrono::steady_clock::now() >= until) took_too_long();
-    check_client();
-  }
+  while (!changed.wait_until(lock, wanted.next_check(), ready)) wanted.check();
 }
 
 Generation::Generation(HostedModel& model, std::vector<std::vector<std::int32_t>> prompts, const GenerationConfig& config,
-                       GenerateOptions options, std::chrono::steady_clock::time_point until)
-    : model_(model), exchange_(std::make_shared<Exchange>()), until_(until) {
+                       GenerateOptions options, Wanted wanted)
+    : model_(model), exchange_(std::make_shared<Exchange>()), wanted_(std::move(wanted)) {
   const auto exchange = exchange_;
   exchange->running = prompts.size();
   options.on_token = [exchange](const GeneratedToken& t) {
@@ -72,13 +56,9 @@ Generation::~Generation() {
 
 std::optional<GenerationEvent> Generation::next() {
   // Where tokens come all the time nothing is waited for.
-  if (const auto now = std::chrono::steady_clock::now(); now - looked_ > 100ms) {
-    if (now >= until_) took_too_long();
-    check_client();
-    looked_ = now;
-  }
+  if (std::chrono::steady_clock::now() >= check_) wanted_.check(), check_ = wanted_.next_check();
   std::unique_lock lock(exchange_->mutex);
-  wait_for(lock, exchange_->changed, until_,
+  wait_for(lock, exchange_->changed, wanted_,
            [this] { return !exchange_->events.empty() || exchange_->running == 0 || exchange_->failed != nullptr; });
   if (exchange_->failed != nullptr) {
     try {

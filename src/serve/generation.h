@@ -23,12 +23,12 @@ class Generation {
  public:
   // Each prompt is a job of the model's engine. ApiError when there is no place for one, or it cannot be.
   Generation(HostedModel& model, std::vector<std::vector<std::int32_t>> prompts, const GenerationConfig& config, GenerateOptions options,
-             std::chrono::steady_clock::time_point until);
+             Wanted wanted);
   ~Generation();  // what is not done is ended
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
-  // The next token of any sequence; none when all is done. ApiError when it cannot go on, took too long, or the client has gone (499).
+  // The next token of any sequence; none when all is done. ApiError when it cannot go on or is not wanted any more.
   std::optional<GenerationEvent> next();
 
  private:
@@ -43,11 +43,12 @@ class Generation {
   HostedModel& model_;
   std::shared_ptr<Exchange> exchange_;
   std::vector<std::uint64_t> jobs_;
-  std::chrono::steady_clock::time_point until_, looked_ = std::chrono::steady_clock::now();  // after the client
+  Wanted wanted_;
+  std::chrono::steady_clock::time_point check_ = wanted_.next_check();
 };
 
-// Waits for `ready` under the lock, looks after the client now and then. ApiError 499 when it has gone, 504 when it is too late.
-void wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, std::chrono::steady_clock::time_point until,
+// Waits for `ready` under the lock, and asks now and then whether it is still wanted.
+void wait_for(std::unique_lock<std::mutex>& lock, std::condition_variable& changed, const Wanted& wanted,
               const std::function<bool()>& ready);
 
 }  // namespace transformer::serve

@@ -77,6 +77,12 @@ bool body_is_read(std::string_view head) {
   return false;
 }
 
+bool hung_up(int socket) {
+  char byte = 0;
+  const ssize_t got = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+}
+
 // A socket as httplib reads and writes it. All of a request must have come by a moment; each piece of an answer may wait for so long.
 class SocketStream final : public httplib::Stream {
  public:
@@ -84,7 +90,7 @@ class SocketStream final : public httplib::Stream {
       : socket_(socket), receive_until_(receive_until), send_(send), left_(most) {}
 
   bool is_readable() const override { return wait(POLLIN, left()); }
-  bool is_writable() const override { return wait(POLLOUT, send_) && !closed(); }
+  bool is_writable() const override { return wait(POLLOUT, send_) && !hung_up(socket_); }
   ssize_t read(char* to, size_t size) override {
     if (left_ == 0) return 0;
     // httplib reads heads byte by byte.
@@ -121,11 +127,6 @@ class SocketStream final : public httplib::Stream {
     do n = ::poll(&one, 1, static_cast<int>(time.count()));
     while (n < 0 && errno == EINTR);
     return n > 0 && (one.revents & events) != 0;
-  }
-  bool closed() const {
-    char byte = 0;
-    const ssize_t got = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
   }
   template <class F>
   void name_of(F&& get, std::string& ip, int& port) const {
@@ -217,11 +218,8 @@ void HttpServer::finish() {
   ::close(svr_sock_.exchange(INVALID_SOCKET));
 }
 
-bool HttpServer::client_is_gone() {
-  if (answered_socket < 0) return false;
-  char byte = 0;
-  const ssize_t got = ::recv(answered_socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+std::function<bool()> HttpServer::client_is_gone() {
+  return [socket = answered_socket] { return socket >= 0 && hung_up(socket); };
 }
 
 // --- the watcher ----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <unordered_map>
@@ -43,8 +44,8 @@ class HttpServer final : public httplib::Server {
   std::string (*error_body)(int status) = nullptr;
 
   std::int64_t open_connections() const { return open_; }
-  // Of the request that the calling thread answers: has the client gone?
-  static bool client_is_gone();
+  // Says whether the client of the request that the calling thread answers has gone. Any thread may ask until it is answered.
+  static std::function<bool()> client_is_gone();
 
  private:
   using Clock = std::chrono::steady_clock;

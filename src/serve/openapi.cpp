@@ -26,10 +26,11 @@ json answers(const json& ok, const std::vector<int>& errors) {
                                                  {408, "the request did not come in time"},
                                                  {413, "the body is too large"},
                                                  {414, "the address is too long"},
-                                                 {415, "the body is compressed, or a form of several parts"},
+                                                 {415, "the body is compressed, or a form where none is read"},
                                                  {429, "too many requests wait; Retry-After says for how long to"},
                                                  {431, "the headers are too large"},
                                                  {500, "the model could not go on"},
+                                                 {501, "languages are not detected here"},
                                                  {503, "the server is shutting down"},
                                                  {504, "the answer took too long"}};
   for (const int status : errors) all[std::to_string(status)] = {{"description", why.at(status)}, {"content", content(reference("Error"))}};
@@ -123,8 +124,12 @@ json openapi() {
       "translations", "TranslateRequest",
       content(
           object_of({{"translatedText", either({text(), list_of(text())})}, {"alternatives", {{"type", "array"}}}}, {"translatedText"})));
-  paths["/translate"]["post"]["requestBody"]["content"]["application/x-www-form-urlencoded"]["schema"] = object_of(
-      {{"q", text()}, {"source", text()}, {"target", text()}}, {"q"});
+  for (const char* type : {"application/x-www-form-urlencoded", "multipart/form-data"})
+    paths["/translate"]["post"]["requestBody"]["content"][type]["schema"] = object_of(
+        {{"q", text()}, {"source", text()}, {"target", text()}}, {"q"});
+  paths["/detect"]["post"] = {{"summary", "LibreTranslate's; not there: it says so"},
+                              {"responses", answers(json::object(), {401, 405, 501})}};
+  paths["/detect"]["post"]["responses"].erase("200");
   paths["/languages"] = get(
       "what is translated into what",
       content(list_of(object_of({{"code", text()}, {"name", text()}, {"targets", list_of(text())}}, {"code", "name", "targets"}))));
@@ -150,6 +155,7 @@ json openapi() {
   json watched = get("the numbers of a training",
                      content(object_of({{"folder", text()},
                                         {"records", list_of(any_object)},
+                                        {"rows", integer()},
                                         {"next", integer()},
                                         {"restarted", {{"type", "boolean"}}},
                                         {"checkpoint", either({integer(), {{"type", "null"}}})}},
@@ -158,7 +164,12 @@ json openapi() {
                                    {"in", "query"},
                                    {"required", false},
                                    {"description", "'next' of the answer before: only what came since"},
-                                   {"schema", {{"type", "integer"}, {"minimum", 0}}}}};
+                                   {"schema", {{"type", "integer"}, {"minimum", 0}}}},
+                                  {{"name", "points"},
+                                   {"in", "query"},
+                                   {"required", false},
+                                   {"description", "so many of each curve, about: rows have the numbers alone that keep its shape"},
+                                   {"schema", {{"type", "integer"}, {"minimum", 1}}}}};
   watched["get"]["responses"]["404"] = {{"description", "no training is watched"}, {"content", content(reference("Error"))}};
   paths["/training/metrics"] = watched;
   paths["/training/sample"] = post("what the newest checkpoint of a training says", "SampleRequest",

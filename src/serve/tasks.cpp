@@ -22,6 +22,21 @@ std::vector<std::string> texts_of(const AnyOf& field, const std::string& name, s
   return texts;
 }
 
+// Parts of many texts, each with about as much as a model computes at once: others' work comes between them, and what nobody waits for any
+// more ends there.
+std::vector<std::span<const std::string>> parts_of(const std::vector<std::string>& texts) {
+  constexpr std::size_t most = 16384;  // bytes
+  std::vector<std::span<const std::string>> parts;
+  std::size_t begin = 0, bytes = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    bytes += texts[i].size() + 1;
+    if (bytes < most && i + 1 < texts.size()) continue;
+    parts.push_back(std::span(texts).subspan(begin, i + 1 - begin));
+    begin = i + 1, bytes = 0;
+  }
+  return parts;
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text + '\n');
@@ -32,6 +47,13 @@ std::vector<std::string> lines_of(const std::string& text) {
 json labels_json(const std::vector<Label>& labels) {
   json out = json::array();
   for (const Label& l : labels) out.push_back({{"label", l.name}, {"score", l.score}});
+  return out;
+}
+
+json entities_json(const std::vector<FoundEntity>& entities) {
+  json out = json::array();
+  for (const FoundEntity& e : entities)
+    out.push_back({{"type", e.type}, {"text", e.text}, {"begin", e.place.begin}, {"end", e.place.end}, {"score", e.score}});
   return out;
 }
 
@@ -102,8 +124,15 @@ json Api::embeddings(const EmbeddingRequest& request) {
   const std::string format = request.encoding_format.value_or("float");
   if (format != "float" && format != "base64") detail::wrong("encoding_format", "float or base64");
   const std::vector<std::string> texts = texts_of(request.input, "input", 2048);
+  EmbedOptions options = model.embedder()->defaults();
+  options.long_texts = LongTexts::refuse;
   std::vector<float> values;
-  model.engine().run([&](Context& ctx) { values = model.embedder()->embed(ctx, texts).to_vector<float>(); });
+  const Wanted still = wanted();
+  for (const auto part : parts_of(texts))
+    compute(model, still, [&](Context& ctx) {
+      const std::vector<float> some = model.embedder()->embed(ctx, part, options).to_vector<float>();
+      values.insert(values.end(), some.begin(), some.end());
+    });
   const auto size = static_cast<std::size_t>(model.embedder()->size());
   json data = json::array();
   std::int64_t tokens = 0;
@@ -121,7 +150,7 @@ json Api::embeddings(const EmbeddingRequest& request) {
 
 json Api::translate(const TranslateRequest& request) {
   HostedModel& model = model_for(request.model, "translate", [](const HostedModel& m) { return m.translates(); });
-  if (request.format && *request.format != "text") detail::wrong("format", "text");
+  if (request.format && *request.format != "text") detail::wrong("format", "text: HTML is not translated, send the text without its tags");
   constexpr std::size_t most = 1024;
   std::vector<std::string> lines;  // each is translated for itself, and stays a line
   std::vector<std::size_t> ends;   // of each text's lines
@@ -162,7 +191,12 @@ json Api::translate(const TranslateRequest& request) {
   std::int64_t tokens = 0;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     auto job = std::make_unique<Engine::Job>();
-    job->ids = by->translator.encode(lines[i]);
+    try {
+      job->ids = by->translator.encode(lines[i], nullptr, LongTexts::refuse);
+    } catch (const TooLongError& e) {
+      const std::string where = lines.size() > 1 ? fmt::format("line {} of {}: ", i + 1, lines.size()) : "";
+      throw ApiError(400, where + e.what(), "q", "context_length_exceeded");
+    }
     if (job->ids.empty()) continue;  // its translation is empty
     tokens += std::ssize(job->ids);
     job->rows = config.num_beams;
@@ -185,7 +219,7 @@ json Api::translate(const TranslateRequest& request) {
   try {
     for (auto& job : jobs) numbers.push_back(model.engine().submit(std::move(job)));
     lock.lock();
-    wait_for(lock, exchange->changed, until(), [&] { return exchange->left == 0 || exchange->failed != nullptr; });
+    wait_for(lock, exchange->changed, wanted(), [&] { return exchange->left == 0 || exchange->failed != nullptr; });
     if (exchange->failed != nullptr) std::rethrow_exception(exchange->failed);
   } catch (...) {
     for (const std::uint64_t number : numbers) model.engine().cancel(number);
@@ -241,9 +275,9 @@ json Api::classify(const ClassifyRequest& request) {
       ? model_for(request.model, "classify pictures", of_pictures)
       : model_for(request.model, "classify texts", [](const HostedModel& m) { return m.classifier() != nullptr && !of_pictures(m); });
   const Classifier& classifier = *model.classifier();
-  ClassifyOptions options;
-  options.top_k = request.top_k;
+  ClassifyOptions options{.top_k = request.top_k, .long_texts = LongTexts::refuse};
   json results = json::array();
+  const Wanted still = wanted();
   if (request.image) {
     std::vector<Image> images;
     try {
@@ -251,25 +285,19 @@ json Api::classify(const ClassifyRequest& request) {
     } catch (const Error& e) {
       throw ApiError(400, e.what(), "image", "invalid_value");
     }
-    std::vector<std::vector<Label>> labels;
-    model.engine().run([&](Context& ctx) { labels = classifier.images(ctx, images, options); });
-    for (const auto& one : labels) results.push_back({{"labels", labels_json(one)}});
+    compute(model, still, [&](Context& ctx) {
+      for (const auto& one : classifier.images(ctx, images, options)) results.push_back({{"labels", labels_json(one)}});
+    });
   } else {
     const std::vector<std::string> texts = texts_of(request.text, "text", 1024);
-    if (classifier.kind() == Classifier::Kind::texts) {
-      std::vector<std::vector<Label>> labels;
-      model.engine().run([&](Context& ctx) { labels = classifier.texts(ctx, texts, options); });
-      for (const auto& one : labels) results.push_back({{"labels", labels_json(one)}});
-    } else {
-      std::vector<std::vector<FoundEntity>> found;
-      model.engine().run([&](Context& ctx) { found = classifier.entities(ctx, texts, options); });
-      for (const auto& one : found) {
-        json entities = json::array();
-        for (const FoundEntity& e : one)
-          entities.push_back({{"type", e.type}, {"text", e.text}, {"begin", e.place.begin}, {"end", e.place.end}, {"score", e.score}});
-        results.push_back({{"entities", entities}});
-      }
-    }
+    const auto label = [&](Context& ctx, std::span<const std::string> part) {
+      for (const auto& one : classifier.texts(ctx, part, options)) results.push_back({{"labels", labels_json(one)}});
+    };
+    const auto find = [&](Context& ctx, std::span<const std::string> part) {
+      for (const auto& one : classifier.entities(ctx, part, options)) results.push_back({{"entities", entities_json(one)}});
+    };
+    for (const auto part : parts_of(texts))
+      compute(model, still, [&](Context& ctx) { classifier.kind() == Classifier::Kind::texts ? label(ctx, part) : find(ctx, part); });
   }
   return {{"model", model.name()}, {"results", results}};
 }
@@ -298,7 +326,7 @@ json Api::forecast(const ForecastRequest& request) {
     throw ApiError(400, e.what(), "series", "invalid_value");
   }
   SeriesForecast found;
-  model.engine().run([&](Context& ctx) { found = forecaster.forecast(ctx, table, request.steps.value_or(0)); });
+  compute(model, wanted(), [&](Context& ctx) { found = forecaster.forecast(ctx, table, request.steps.value_or(0)); });
   const SeriesTable rows = found.table();
   json columns = json::object(), dates = json::array();
   for (std::size_t c = 0; c < rows.channels.size(); ++c) {
@@ -324,7 +352,7 @@ json Api::explain(const std::string& body) {
   }
   HostedModel& model = model_for(name, "be looked into", [](const HostedModel&) { return true; });
   json answer;
-  model.engine().run([&](Context& ctx) {
+  compute(model, wanted(), [&](Context& ctx) {
     ctx.set_row_invariant(false);  // the numbers of 'transformer run'
     try {
       answer = model.explainer().answer(ctx, request);
@@ -361,14 +389,15 @@ WatchedTraining& Api::watched() const {
 }
 
 json Api::training_metrics(const httplib::Request& request) const {
-  std::int64_t from = 0;
-  if (request.has_param("from")) {
-    const std::string text = request.get_param_value("from");
-    if (text.empty() || text.size() > 18 || text.find_first_not_of("0123456789") != std::string::npos)
-      detail::wrong("from", "what 'next' of an earlier answer was");
-    from = std::stoll(text);
-  }
-  return watched().metrics(from);
+  const auto number = [&](const std::string& name, std::int64_t least, const std::string& expected) -> std::optional<std::int64_t> {
+    if (!request.has_param(name)) return {};
+    const std::string text = request.get_param_value(name);
+    const bool digits = !text.empty() && text.size() < 19 && text.find_first_not_of("0123456789") == std::string::npos;
+    if (!digits || std::stoll(text) < least) detail::wrong(name, expected);
+    return std::stoll(text);
+  };
+  const auto from = number("from", 0, "what 'next' of an earlier answer was");
+  return watched().metrics(from.value_or(0), number("points", 1, "a number of points"));
 }
 
 }  // namespace transformer::serve

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <fstream>
+#include <functional>
 
 #include "generate/shared/loop.h"
 #include "io/shared/json.h"
@@ -28,6 +29,30 @@ std::string in_words(const std::vector<FoundEntity>& entities) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+// No line ends before this byte: a new training has written a new file, or it went on from a checkpoint.
+bool is_of_another(std::ifstream& in, std::int64_t from) {
+  if (from == 0) return false;
+  char before = '\0';
+  in.clear(), in.seekg(from - 1);
+  return !in.get(before) || before != '\n';
+}
+
+// Gives the lines from a byte on, up to 1 MiB of them, and the byte behind. A half-written last line comes with a later call.
+std::int64_t read_lines(std::ifstream& in, std::int64_t from, const std::function<void(json)>& take) {
+  std::string text(std::size_t{1} << 20, '\0');
+  in.clear(), in.seekg(from);
+  in.read(text.data(), std::ssize(text));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  std::int64_t next = from;
+  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+    const auto at = [&](std::size_t place) { return text.begin() + static_cast<std::ptrdiff_t>(place); };
+    json row = json::parse(at(begin), at(end), nullptr, false);
+    if (row.is_object()) take(std::move(row));
+    next = from + static_cast<std::int64_t>(end) + 1;
+  }
+  return next;
+}
+
 }  // namespace
 
 WatchedTraining::WatchedTraining(std::filesystem::path folder, const ContextOptions& context)
@@ -40,27 +65,33 @@ std::optional<WatchedTraining::Newest> WatchedTraining::newest() const {
   return Newest{*found, std::stoll(name.substr(name.find_last_not_of("0123456789") + 1))};
 }
 
-// A half-written last line comes with a later call.
-json WatchedTraining::metrics(std::int64_t from) const {
-  json records = json::array();
+json WatchedTraining::metrics(std::int64_t from, std::optional<std::int64_t> points) {
   std::ifstream in(folder_ / "metrics.jsonl", std::ios::binary);
-  in.seekg(0, std::ios::end);
-  const std::int64_t size = in ? static_cast<std::int64_t>(in.tellg()) : 0;
-  const bool again = from > size;  // a new training: from the beginning
+  const bool again = is_of_another(in, from);
   if (again) from = 0;
-  constexpr std::int64_t most = 1 << 20;  // bytes of an answer
-  std::string text(static_cast<std::size_t>(std::min(size - from, most)), '\0');
-  if (in) in.seekg(from), in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  std::int64_t next = from;
-  for (std::size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-    json record = json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin), text.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
-                              false);
-    if (record.is_object()) records.push_back(std::move(record));
-    next = from + static_cast<std::int64_t>(end) + 1;
+  json records = json::array();
+  std::int64_t rows = 0, next = from;
+  if (!points) {
+    next = read_lines(in, from, [&](json row) { records.push_back(std::move(row)); });
+    rows = std::ssize(records);
+  } else {
+    ThinnedRows since(*points);
+    std::unique_lock lock(curves_mutex_, std::defer_lock);
+    const bool all = from == 0;  // who comes later need not wait for what has been read for others
+    if (all) {
+      lock.lock();
+      if (!curves_ || curves_->points() != *points || is_of_another(in, thinned_)) curves_.emplace(*points), thinned_ = 0;
+      next = thinned_;
+    }
+    ThinnedRows& thinned = all ? *curves_ : since;
+    for (std::int64_t begin = -1; begin != next;) begin = next, next = read_lines(in, begin, [&](const json& row) { thinned.add(row); });
+    if (all) thinned_ = next;
+    rows = thinned.rows(), records = thinned.records();
   }
   const auto checkpoint = newest();
   return {{"folder", folder_.filename().string()},
-          {"records", records},
+          {"records", std::move(records)},
+          {"rows", rows},
           {"next", next},
           {"restarted", again},
           {"checkpoint", checkpoint ? json(checkpoint->step) : json(nullptr)}};
@@ -82,8 +113,9 @@ void WatchedTraining::open(const Newest& checkpoint) {
   opened_ = checkpoint;
 }
 
-json WatchedTraining::sample(const SampleRequest& request) {
+json WatchedTraining::sample(const SampleRequest& request, const Wanted& wanted) {
   const std::lock_guard lock(mutex_);
+  wanted.check();
   const auto found = newest();
   if (!found) throw ApiError(404, "the training has written no checkpoint yet", {}, "not_found");
   try {

@@ -33,8 +33,16 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 
 }  // namespace
 
+void check_folder(const fs::path& path) {
+  if (std::error_code ignored; fs::exists(path, ignored) && !fs::is_directory(path, ignored))
+    fail(path.string(), "is not a folder: choose another name, or move it away");
+}
+
 fs::path make_folder(const fs::path& path) {
   std::error_code error;
+  if (fs::is_symlink(path, error) && !fs::exists(path, error))
+    fail(path.string(), "is a link to {}, which is not there", fs::read_symlink(path).string());
+  check_folder(path);
   fs::create_directories(path, error);
   if (error) fail(path.string(), "cannot make the folder: {}", error.message());
   return path;

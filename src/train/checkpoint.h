@@ -11,6 +11,7 @@ namespace transformer {
 
 // Makes a folder, and those that it lies in, where they are not there; gives its path back.
 std::filesystem::path make_folder(const std::filesystem::path& path);
+void check_folder(const std::filesystem::path& path);  // Error where there is something else
 
 class Checkpoints {
  public:

@@ -281,6 +281,8 @@ json ClassifyTask::identity() const {
   return out;
 }
 
+json ClassifyTask::evaluation() const { return test_ ? json{{"test_fingerprint", hex(test_->fingerprint())}} : json::object(); }
+
 std::int64_t ClassifyTask::plan(std::int64_t epoch) {
   plan_ = plan_epoch(training_.tokens, config_.max_tokens, seed(), epoch);
   return static_cast<std::int64_t>(plan_.size());

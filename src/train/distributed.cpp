@@ -45,7 +45,7 @@ void compare(Communicator& processes, json mine) {
   const std::vector<std::string> found = differences(json::parse(all.front()), json::parse(all[static_cast<std::size_t>(processes.rank())]),
                                                      "with rank 0", "here");
   if (!found.empty())
-    fail("train", "this process differs from the first one:\n  {}\nAll must have the same program, data and settings",
+    fail("train", "this process differs from the first one:\n  {}\nAll must have the same program, data, settings and kind of device",
          fmt::join(found, "\n  "));
 }
 

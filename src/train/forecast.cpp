@@ -234,6 +234,8 @@ json ForecastTask::identity() const {
   return out;
 }
 
+json ForecastTask::evaluation() const { return {{"test_rows", json{parts_.test.begin, parts_.test.end}}}; }
+
 std::int64_t ForecastTask::plan(std::int64_t epoch) {
   order_ = shuffled(windows_->count(parts_.train), seed(), epoch);
   return batches();

@@ -288,6 +288,10 @@ json ImageTask::identity() const {
   return out;
 }
 
+json ImageTask::evaluation() const {
+  return test_.set ? json{{"test_images", test_images()}, {"test_fingerprint", hex(test_.set->fingerprint())}} : json::object();
+}
+
 std::int64_t ImageTask::plan(std::int64_t epoch) {
   epoch_ = epoch;
   order_ = training_.places;

@@ -239,6 +239,8 @@ json TagTask::identity() const {
   return out;
 }
 
+json TagTask::evaluation() const { return test_ ? json{{"test_fingerprint", hex(test_->fingerprint())}} : json::object(); }
+
 std::int64_t TagTask::plan(std::int64_t epoch) {
   plan_ = plan_epoch(training_.tokens, config_.max_tokens, seed(), epoch);
   return static_cast<std::int64_t>(plan_.size());

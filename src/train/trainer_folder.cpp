@@ -103,13 +103,13 @@ json Trainer::State::settings() const {
 // All are the same program with the same data and settings, and see the same folder; what the first writes, all may read.
 void Trainer::State::join() {
   if (processes.alone()) return;
-  json mine{{"program", program_fingerprint()}, {"identity", identity()}, {"settings", settings()}};
+  json mine{{"program", program_fingerprint()}, {"identity", identity()}, {"evaluation", task.evaluation()}, {"settings", settings()}};
   mine["settings"].erase("threads");
   mine["settings"]["max_update"] = config.max_update, mine["settings"]["max_epoch"] = config.max_epoch;
   mine["settings"]["batch_parts"] = config.batch_parts.value_or(0);
   const auto latest = checkpoints.latest();
   mine["save_dir"] = {{"checkpoint", latest.value_or(0)}};
-  mine["device"] = ctx.device().kind == Device::Kind::cpu ? "cpu" : "another";
+  mine["device"] = ctx.device().str().substr(0, ctx.device().str().find(':'));  // not which card
   compare(*direct, std::move(mine));
 }
 
@@ -145,6 +145,7 @@ void Trainer::State::refuse_others_files() const {
     if (!fs::exists(there) || (fs::is_regular_file(there) && fs::exists(ours) && read_file(there) == read_file(ours))) return;
     fail(there.string(), "a training in this folder would write over it; choose another folder, so that it is not lost");
   };
+  check_folder(folder / "checkpoints");
   for (const fs::path& name : names) refuse(name, name);
   for (const char* inner : {"average", "merged"}) {
     for (const fs::path& name : names) refuse(fs::path(inner) / name, name);

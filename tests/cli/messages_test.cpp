@@ -38,6 +38,27 @@ TEST_F(Messages, NameTheFlagThatWasTyped) {
   expect_usage("evaluate --hypothesis text --reference text --chrf --chrf-beta 0", "--chrf-beta is 0: expected 1 or more");
 }
 
+TEST_F(Messages, SayWhatIsInTheWayOfATraining) {
+  const std::string lm =
+      "train lm --text text --d-model 8 --num-heads 1 --num-layers 1 --context 8 --max-update 1000000 --max-epoch 1000000 ";
+  // Said before anything is computed, and not when it is first saved.
+  std::filesystem::create_directory(folder_ / "m");
+  write("m/checkpoints", "mine\n");
+  expect_failure(lm + "--save-dir m", "m/checkpoints: is not a folder");
+  EXPECT_EQ(read("m/checkpoints"), "mine\n");
+  std::filesystem::create_symlink("nowhere", folder_ / "link");
+  expect_failure(lm + "--save-dir link", "link: is a link to nowhere, which is not there");
+  expect_failure(lm + "--save-dir text", "text: is not a folder");
+  expect_usage(lm + "--save-dir n --devices 99999999999", "--devices is 99999999999: expected 1 to 1024");
+}
+
+TEST_F(Messages, SayThatTheMemoryDoesNotSuffice) {
+  const std::string small = "train lm --text text --d-model 8 --num-heads 1 --num-layers 1 --context 8 --max-update 1 --save-dir m";
+  ASSERT_EQ(run(small).code, 0) << read("stderr");
+  expect_failure("generate m --prompt cat --temperature 1 --max-new-tokens 2 --num-return-sequences 99999999999",
+                 "there is not enough memory for what was asked for");
+}
+
 TEST_F(Messages, NameTheSizesOfAModelByTheirFlags) {
   const std::string wrong = " --max-update 1 --save-dir m --d-model 100 --num-heads 3",
                     message = "--d-model is 100: expected a multiple of --num-heads, 3";

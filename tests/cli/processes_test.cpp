@@ -172,6 +172,39 @@ TEST_F(Processes, ADifferentSettingOrTextIsSaidWithItsRank) {
   expect_parts(r.err, {"rank 1 of 2", "training_fingerprint"});
 }
 
+// What the finished model is judged by, and where it computes.
+TEST_F(Processes, ADifferentTestOrDeviceIsSaidWithItsRank) {
+  std::string texts;
+  for (int i = 0; i < 20; ++i) texts += fmt::format("good film {0}\tgood\nbad film {0}\tbad\n", i);
+  write("train.tsv", texts), write("test.tsv", "good one\tgood\nbad one\tbad\n"), write("other.tsv", "good one\tgood\nbad two\tbad\n");
+  const std::string command =
+      "train classify --data train.tsv --d-model 16 --num-layers 1 --num-heads 2 --d-ff 16 --threads 1 --max-update 3 --save-dir run ";
+  CommandResult r = together(2, command + "--test $TEST", "TEST=test.tsv; [ $RANK = 1 ] && TEST=other.tsv;");
+  EXPECT_NE(r.code, 0);
+  expect_parts(r.err, {"rank 1 of 2", "evaluation.test_fingerprint", "with rank 0"});
+  r = together(2, command + "--device $DEVICE", "DEVICE=cpu; [ $RANK = 1 ] && DEVICE=guarded;");
+  EXPECT_NE(r.code, 0);
+  expect_parts(r.err, {"rank 1 of 2", "device: \"cpu\" with rank 0, \"guarded\" here", "device"});
+  EXPECT_EQ(r.err.find("another"), std::string::npos) << r.err;
+}
+
+// Two of them would do all of the work twice, and write the same files.
+TEST_F(Processes, OtherVerbsAreForOneProcess) {
+  write("text", "a b\n");
+  for (const std::string arguments : {"tokenize --train-text text --vocab-size 20 --out made", "demo --save-dir made", "inspect nothing"}) {
+    const CommandResult r = together(2, arguments);
+    EXPECT_EQ(r.code, 2) << arguments << r.err;
+    expect_parts(r.err, {"works as one process", "2 were started", "TRANSFORMER_PROCESSES=alone"});
+    EXPECT_EQ(r.err.find("works as one process"), r.err.rfind("works as one process")) << "said once: " << r.err;
+    EXPECT_EQ(r.out, "");
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "made"));
+  }
+  const CommandResult each = together(2, "--version", "");
+  EXPECT_EQ(each.code, 0);
+  const CommandResult alone = together(2, "inspect --help", "export TRANSFORMER_PROCESSES=alone;");
+  EXPECT_EQ(alone.code, 0) << alone.err;
+}
+
 TEST_F(Processes, DevicesStartsThem) {
   make(task_named("lm"));
   write("settings.toml", "devices = 2\n");
@@ -188,7 +221,7 @@ TEST_F(Processes, DevicesStartsThem) {
       EXPECT_EQ(run_of.at("settings").at("batch_parts"), 2);
     }
   }
-  expect_usage(command + "none --devices 0", "--devices is 0: expected 1 or more");
+  expect_usage(command + "none --devices 0", "--devices is 0: expected 1 to 1024");
   const CommandResult r = together(2, command + "other --devices 3");
   EXPECT_NE(r.code, 0);
   expect_parts(r.err, {"--devices is 3, but the launcher of these processes has started 2 on this machine: leave it out"});

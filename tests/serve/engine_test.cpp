@@ -49,5 +49,35 @@ TEST(ServeEngine, ASmallModelHasALoopForEachThread) {
   EXPECT_EQ(model.engine().state().rows, 0);
 }
 
+// A loop that has failed is made anew; what was counted stays counted.
+TEST(ServeEngine, CountersNeverFall) {
+  const ServedModels models;
+  serve::HostedModel model("gpt", models.gpt.path(), {.device = Device::cpu(), .threads = 1}, {.loop = {.part = 4, .kept_tokens = 64}});
+  model.loaded();
+  const auto ask = [&](bool fails) {
+    std::promise<void> done;
+    auto job = engine_job(
+        model, {5, 6, 7, 8, 9, 10}, [](const GeneratedToken&) { return false; }, [&] { done.set_value(); });
+    if (fails) job->source.found = [](const std::vector<Found>&) { throw std::runtime_error("no memory"); };
+    model.engine().submit(std::move(job));
+    done.get_future().wait();
+  };
+  // Counted when the step is over, which is after the answer.
+  const auto counted = [&] {
+    model.engine().run([](Context&) {});
+    return model.engine().state();
+  };
+  ask(false), ask(false);
+  const serve::Engine::State before = counted();
+  EXPECT_EQ(before.shared_tokens, 4);
+  ask(true);
+  const serve::Engine::State after = counted();
+  EXPECT_GE(after.shared_tokens, before.shared_tokens);
+  EXPECT_GE(after.steps, before.steps);
+  EXPECT_EQ(after.rows, 0);
+  ask(false), ask(false);
+  EXPECT_GE(counted().shared_tokens, after.shared_tokens + 4);
+}
+
 }  // namespace
 }  // namespace transformer::test

@@ -62,6 +62,78 @@ TEST(ServeTraining, GivesLinesAsTheyAreWritten) {
   EXPECT_EQ(watching.get("/training/metrics?from=x").first, 400);
 }
 
+// What a page shows of a long training: few points, and the same shape.
+TEST(ServeTraining, LongCurvesAreThinned) {
+  const TrainingFolder training;
+  std::string text;
+  constexpr int rows = 200000;
+  for (int step = 1; step <= rows; ++step) {
+    const double loss = step == 123457 ? 99.5 : step == 54321 ? -7.25 : 2.0 + step % 10 / 100.0;
+    text += fmt::format("{{\"step\":{},\"epoch\":1,\"split\":\"train\",\"seconds\":{},\"loss\":{},\"lr\":{}}}\n", step, step * 0.1, loss,
+                        step * 1e-9);
+    if (step % 20000 == 0) text += fmt::format("{{\"step\":{},\"split\":\"valid\",\"loss\":{}}}\n", step, step / 1000);
+  }
+  training.log(text);
+  const Watching watching(training);
+  const auto curve = [](const json& answer, const std::string& split, const std::string& name) {
+    std::vector<std::pair<std::int64_t, double>> points;
+    for (const json& row : answer["records"])
+      if (row["split"] == split && row.contains(name)) points.emplace_back(row["step"], row[name]);
+    return points;
+  };
+  const auto [status, all] = watching.get("/training/metrics?from=0&points=500");
+  ASSERT_EQ(status, 200) << all;
+  EXPECT_EQ(all["rows"], rows + 10);
+  EXPECT_EQ(all["next"], text.size());
+  EXPECT_LT(all.dump().size(), text.size() / 100);
+  const auto loss = curve(all, "train", "loss"), rate = curve(all, "train", "lr"), valid = curve(all, "valid", "loss");
+  EXPECT_LE(loss.size(), 502U);
+  EXPECT_GE(loss.size(), 250U);
+  EXPECT_EQ(loss.front().first, 1);
+  EXPECT_EQ(loss.back().first, rows);
+  EXPECT_TRUE(std::is_sorted(loss.begin(), loss.end()));
+  EXPECT_EQ(std::count(loss.begin(), loss.end(), std::pair<std::int64_t, double>(123457, 99.5)), 1);
+  EXPECT_EQ(std::count(loss.begin(), loss.end(), std::pair<std::int64_t, double>(54321, -7.25)), 1);
+  EXPECT_EQ(rate.back().second, rows * 1e-9);
+  ASSERT_EQ(valid.size(), 10U);
+  for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(valid[i], std::pair(20000 * std::int64_t(i + 1), 20.0 * double(i + 1)));
+  // What comes then, alone; and with all the rest for who comes later.
+  const auto since = [&](const json& from) {
+    return watching.get(fmt::format("/training/metrics?from={}&points=500", from.get<std::int64_t>())).second;
+  };
+  EXPECT_EQ(since(all["next"])["records"], json::array());
+  training.log("{\"step\":200001,\"split\":\"train\",\"loss\":1.5}\n{\"step\":200002,\"sp");
+  const json more = since(all["next"]);
+  EXPECT_EQ(more["records"], json::parse(R"([{"step":200001,"split":"train","loss":1.5}])"));
+  EXPECT_FALSE(more["restarted"]);
+  EXPECT_EQ(curve(since(0), "train", "loss").back(), std::pair(std::int64_t{200001}, 1.5));
+  EXPECT_EQ(watching.get("/training/metrics?from=0&points=0").first, 400);
+  EXPECT_EQ(watching.get("/training/metrics?points=many").first, 400);
+}
+
+// A training that begins again in the same folder, or goes on from a checkpoint.
+TEST(ServeTraining, AShorterFileIsNoticed) {
+  const TrainingFolder training;
+  const auto row = [](int step, double loss) { return fmt::format("{{\"step\":{},\"split\":\"train\",\"loss\":{}}}\n", step, loss); };
+  training.log(row(1, 2.5) + row(2, 2.25) + row(3, 2.125));
+  const Watching watching(training);
+  const json first = watching.get("/training/metrics?from=0&points=100").second;
+  ASSERT_EQ(first["rows"], 3);
+  const std::string later = fmt::format("/training/metrics?from={}&points=100", first["next"].get<int>());
+  fs::remove(training.path() / "metrics.jsonl");
+  training.log(row(1, 7.5));
+  for (const std::string& path : {later, std::string("/training/metrics?from=0&points=100")}) {
+    const json again = watching.get(path).second;
+    EXPECT_EQ(again["restarted"], path == later);
+    EXPECT_EQ(again["records"], json::parse(R"([{"step":1,"split":"train","loss":7.5}])"));
+  }
+  // Longer than before already.
+  training.log(row(20000, 6.5) + row(30000, 5.5) + row(400000, 4.5));
+  const json longer = watching.get(later).second;
+  EXPECT_TRUE(longer["restarted"]);
+  EXPECT_EQ(longer["rows"], 4);
+}
+
 TEST(ServeTraining, TheNewestCheckpointSpeaks) {
   const TrainingFolder training;
   fs::create_directories(training.path());

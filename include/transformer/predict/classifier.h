@@ -48,7 +48,8 @@ struct ClassifyOptions {
   std::optional<float> threshold = {};  // the least probability of a label that is given; none: 0.5 where a text may have several
   std::int64_t batch_tokens = 4096;     // of texts that are computed together
   std::int64_t batch_images = 16;       // that are
-  TextReport* report = nullptr;         // what was odd about the texts
+  LongTexts long_texts = LongTexts::cut;
+  TextReport* report = nullptr;  // what was odd about the texts
 };
 
 class Classifier {

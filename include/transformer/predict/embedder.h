@@ -33,7 +33,8 @@ struct EmbedOptions {
   Pooling pooling = Pooling::mean;
   bool normalize = false;            // to length 1
   std::int64_t batch_tokens = 4096;  // of texts that are computed together
-  TextReport* report = nullptr;      // what was odd about the texts
+  LongTexts long_texts = LongTexts::cut;
+  TextReport* report = nullptr;  // what was odd about the texts
 };
 
 class Embedder {

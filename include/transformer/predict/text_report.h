@@ -4,9 +4,17 @@
 #include <span>
 #include <string>
 
+#include "transformer/core/error.h"
 #include "transformer/tokenizers/tokenizer.h"
 
 namespace transformer {
+
+// What becomes of a text that is longer than the model takes: its end is left out and counted, or it is a TooLongError.
+enum class LongTexts : std::uint8_t { cut, refuse };
+
+struct TooLongError : Error {
+  using Error::Error;
+};
 
 // What was odd about texts; nothing of it is an error.
 struct TextReport {

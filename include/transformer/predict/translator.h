@@ -71,7 +71,7 @@ class Translator {
                              const std::function<bool()>& ready = {}) const;
 
   // For who searches himself: the ids of a text as the view reads them. The view must not outlive this object.
-  std::vector<std::int32_t> encode(const std::string& text, TextReport* report = nullptr) const;
+  std::vector<std::int32_t> encode(const std::string& text, TextReport* report = nullptr, LongTexts long_texts = LongTexts::cut) const;
   EncoderDecoderView view() const;
 
   const EncoderDecoder& model() const { return *model_; }

@@ -13,6 +13,7 @@ namespace transformer {
 
 // As the launcher's variables in the environment say: 1 where there is none. TRANSFORMER_PROCESSES=alone: 1 in any case.
 int started_processes();
+int started_rank();  // this one's among them, by the same launcher
 
 // Waits until all are there; null when this process was started alone. (TRANSFORMER_PROCESSES=one: it then exchanges everything with
 // itself, for tests of that.) Error where this build has no MPI, or another one than the

@@ -142,6 +142,7 @@ class ForecastTask final : public ModelTask {
 
   TaskWords words() const override { return {.unit = "win", .units = "windows", .perplexity = false}; }
   nlohmann::json identity() const override;
+  nlohmann::json evaluation() const override;
   std::int64_t plan(std::int64_t epoch) override;
   Batch prepare(std::int64_t index, const Share& share = {}) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;

@@ -141,6 +141,7 @@ class ImageTask : public ModelTask {
 
   TaskWords words() const override { return {.unit = "img", .units = "images", .perplexity = false}; }
   nlohmann::json identity() const override;
+  nlohmann::json evaluation() const override;
   std::int64_t plan(std::int64_t epoch) override;
   Batch prepare(std::int64_t index, const Share& share = {}) const override;
   Tensor loss(Context& ctx, const Batch& batch) const override;

@@ -47,6 +47,8 @@ class Task {
   // What must be the same when training is resumed: data, vocabulary, architecture. A JSON object of objects; a
   // difference is reported by its path.
   virtual nlohmann::json identity() const = 0;
+  // What the finished model is only judged by: it may be another when training is resumed, but is the same for all processes.
+  virtual nlohmann::json evaluation() const { return nlohmann::json::object(); }
 
   // Decides the batches of an epoch (they count from 0), as a function of the seed and the epoch alone; returns how many.
   virtual std::int64_t plan(std::int64_t epoch) = 0;

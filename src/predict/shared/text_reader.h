@@ -15,9 +15,10 @@ namespace transformer {
 class TextReader {
  public:
   // longest: tokens that a text may have; 0: any number.
-  TextReader(TokenizerPtr tokenizer, std::int64_t longest) : tokenizer_(std::move(tokenizer)), longest_(longest) {}
+  TextReader(TokenizerPtr tokenizer, std::int64_t longest, LongTexts long_texts = LongTexts::cut)
+      : tokenizer_(std::move(tokenizer)), longest_(longest), long_texts_(long_texts) {}
 
-  // Of a text that is too long the end is left out, the special tokens behind it stay. A text without tokens is the model's
+  // Of a text that is too long and may be cut the end is left out, the special tokens behind it stay. A text without tokens is the model's
   // start or end token, where it has one.
   std::vector<Encoding> read(Context& ctx, std::span<const std::string> texts, TextReport* report) const;
   // Texts in pairs: second[i] belongs to texts[i]. Of two that are too long together the end of the longer one is left out first.
@@ -30,7 +31,11 @@ class TextReader {
 
   TokenizerPtr tokenizer_;
   std::int64_t longest_;
+  LongTexts long_texts_;
 };
+
+// Which of several texts has how many tokens, and that it may have `most`; for who refuses it.
+[[noreturn]] void too_long(std::size_t text, std::size_t texts, std::size_t tokens, std::int64_t most);
 
 // Indices of texts that are computed together: about this many tokens.
 std::vector<std::vector<std::size_t>> text_batches(const std::vector<Encoding>& texts, std::int64_t batch_tokens);
