@@ -74,7 +74,7 @@ Form form_in_parts(std::string_view type, std::string_view body) {
   Form form;
   while (body.substr(at, 2) != "--") {
     const std::size_t head = body.find("\r\n", at), text = std::min(body.find("\r\n\r\n", at), body.size());
-    const std::size_t end = body.find(next, text);
+    const std::size_t end = body.find(next, text + 4);
     if (end == std::string_view::npos) broken_form("it has no end");
     std::string name = name_of_part(body.substr(head + 2, text - head));
     if (name.empty()) broken_form("a part of it has no name");

@@ -47,8 +47,8 @@ TEST_F(ServeForms, OfSeveralParts) {
             std::pair(200, served().post("/translate", {{"q", {"a b", "c"}}}).body));
   EXPECT_EQ(send(part("name=\"q\"", "a\r\n--xy\r\nb") + end, in_parts),
             std::pair(200, served().post("/translate", {{"q", "a\r\n--xy\r\nb"}}).body));
-  for (const std::string& broken :
-       {q, q + "--xyz", std::string("--xyz\r\n\r\nno name\r\n--xyz--"), std::string("--xyz\r\nno head"), std::string()}) {
+  for (const std::string& broken : {q, q + "--xyz", std::string("--xyz\r\n\r\nno name\r\n--xyz--"), std::string("--xyz\r\nno head"),
+                                    "--xyz\r\nContent-Disposition: form-data; name=q\r\n\r\n" + end, std::string()}) {
     const auto [status, why] = send(broken, in_parts);
     EXPECT_EQ(status, 400) << broken;
     EXPECT_EQ(why["error"]["code"], "invalid_form") << why;
