@@ -24,8 +24,10 @@ struct SearchFlags {
   }
 
   GenerationConfig config() const {
-    for (const auto& [name, value, least] : {std::tuple{"beam", beam, 1}, {"n_best", n_best, 1}, {"min_length", min_length, 0}})
-      if (value < least) wrong_setting("search", name, "is {}: expected {} or more", value, least);
+    // More than these are a slip of the hand: the search would not end.
+    for (const auto& [name, value, least, most] :
+         {std::tuple{"beam", beam, 1, 1024}, {"n_best", n_best, 1, 1024}, {"min_length", min_length, 0, 1 << 20}})
+      if (value < least || value > most) wrong_setting("search", name, "is {}: expected {} to {}", value, least, most);
     if (n_best > beam) wrong_setting("search", "n_best", "is {}, but a beam of {} gives at most that many: raise `beam`", n_best, beam);
     return {.min_new_tokens = min_length,
             .num_beams = beam,

@@ -93,7 +93,9 @@ TEST_F(Translate, SaysWhatIsWrong) {
   expect_failure("translate nowhere", "nowhere", "x\n");
   expect_failure("translate model --input none", "none");
   expect_failure("translate model --output /proc/none --text x", "/proc/none");
-  expect_usage("translate model --beam 0 --text x", "--beam is 0: expected 1 or more");
+  expect_usage("translate model --beam 0 --text x", "--beam is 0: expected 1 to 1024");
+  expect_usage("translate model --beam 99999999999 --text x", "--beam is 99999999999: expected 1 to 1024");
+  expect_usage("translate model --min-length 99999999999 --text x", "--min-length is 99999999999: expected 0 to 1048576");
   write("model/model.safetensors", "broken");
   expect_failure("translate model --text x", "model.safetensors");
 }
