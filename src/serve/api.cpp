@@ -93,7 +93,7 @@ Api::Api(const ServerOptions& options, const std::vector<std::unique_ptr<HostedM
     return translate(form ? read_form<TranslateRequest>(*form) : read_body<TranslateRequest>(r.body));
   });
   routes_[{"POST", "/detect"}] = [](const auto&, auto&) {
-    throw ApiError(501, "languages are not detected here: name the language of a text in 'source' of /translate", {}, "not_implemented");
+    throw ApiError(404, "languages are not detected here: name the language of a text in 'source' of /translate", {}, "not_found");
   };
   routes_[{"GET", "/languages"}] = gives([this](const auto&) { return languages(); });
   routes_[{"POST", "/classify"}] = gives([this](const auto& r) { return classify(read_body<ClassifyRequest>(r.body)); });

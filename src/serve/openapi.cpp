@@ -21,7 +21,7 @@ json answers(const json& ok, const std::vector<int>& errors) {
   json all{{"200", {{"description", "the answer"}, {"content", ok}}}};
   static const std::map<int, std::string> why = {{400, "the request is wrong; the error says what is"},
                                                  {401, "the key is missing or wrong"},
-                                                 {404, "there is no such model"},
+                                                 {404, "there is no such model, or not what is asked for"},
                                                  {405, "another method is wanted"},
                                                  {408, "the request did not come in time"},
                                                  {413, "the body is too large"},
@@ -30,7 +30,6 @@ json answers(const json& ok, const std::vector<int>& errors) {
                                                  {429, "too many requests wait; Retry-After says for how long to"},
                                                  {431, "the headers are too large"},
                                                  {500, "the model could not go on"},
-                                                 {501, "languages are not detected here"},
                                                  {503, "the server is shutting down"},
                                                  {504, "the answer took too long"}};
   for (const int status : errors) all[std::to_string(status)] = {{"description", why.at(status)}, {"content", content(reference("Error"))}};
@@ -127,9 +126,7 @@ json openapi() {
   for (const char* type : {"application/x-www-form-urlencoded", "multipart/form-data"})
     paths["/translate"]["post"]["requestBody"]["content"][type]["schema"] = object_of(
         {{"q", text()}, {"source", text()}, {"target", text()}}, {"q"});
-  std::vector<int> of_detect = of_post;
-  of_detect.push_back(501);
-  paths["/detect"]["post"] = {{"summary", "LibreTranslate's; not there: it says so"}, {"responses", answers(json::object(), of_detect)}};
+  paths["/detect"]["post"] = {{"summary", "LibreTranslate's; not there: it says so"}, {"responses", answers(json::object(), of_post)}};
   paths["/detect"]["post"]["responses"].erase("200");
   paths["/languages"] = get(
       "what is translated into what",

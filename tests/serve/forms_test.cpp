@@ -67,8 +67,8 @@ TEST_F(ServeForms, HtmlIsNotTranslated) {
 TEST_F(ServeForms, LanguagesAreNotDetected) {
   for (const auto& [status, answer] : {send("q=hello", coded, "/detect"), send(part("name=q", "a") + "--xyz--", in_parts, "/detect"),
                                        send(R"({"q": "hello"})", "application/json", "/detect")}) {
-    EXPECT_EQ(status, 501) << answer;
-    EXPECT_EQ(answer["error"]["code"], "not_implemented") << answer;
+    EXPECT_EQ(status, 404) << answer;
+    EXPECT_EQ(answer["error"]["code"], "not_found") << answer;
     EXPECT_NE(answer["error"]["message"].get<std::string>().find("'source'"), std::string::npos) << answer;
   }
   EXPECT_EQ(served().get("/detect").status, 405);
