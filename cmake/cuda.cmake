@@ -70,6 +70,7 @@ endfunction()
 function(emulate_cuda)
   set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
   file(GLOB emulator CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/emulator/*.cpp)
+  list(FILTER emulator EXCLUDE REGEX "_test\\.cpp$")
   target_sources(transformer_cuda PRIVATE ${emulator})
   target_include_directories(transformer_cuda BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/tests/emulator/include)
   target_compile_options(transformer_cuda PRIVATE $<$<CONFIG:Release>:-O2> -march=native -ffp-contract=fast -fno-strict-aliasing

@@ -52,10 +52,8 @@ struct Block {
   std::vector<std::byte*> stacks;
   std::byte* shared = nullptr;  // all of it; what a launch asked for is its end
 };
-Block& block() {
-  static Block* block = new Block;
-  return *block;
-}
+Block* const only_block = new Block;  // never ends: threads of the host may outlive everything else
+Block& block() { return *only_block; }
 
 std::string in_words(const uint3& i) { return "(" + std::to_string(i.x) + ", " + std::to_string(i.y) + ", " + std::to_string(i.z) + ")"; }
 std::string in_words(const char* what, const Where& where) {
@@ -188,7 +186,7 @@ void begin_afresh() {
   }
   for (unsigned i = most_threads; i-- > 0;) {
     *b.all[i] = {};
-    b.all[i]->turn = begin_on(b.stacks[i], stack_bytes, run_threads);
+    b.all[i]->turn = begin_on(b.stacks[i], stack_bytes - i % 32 * 256, run_threads);  // that their ends are not of one set of the cache
     b.idle.push_back(b.all[i].get());
   }
   for (Warp& warp : b.warps) {

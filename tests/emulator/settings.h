@@ -9,6 +9,11 @@ namespace emulator {
 
 class Chance {
  public:
+  explicit Chance(std::uint64_t seed) : state_(seed == 0 ? 0 : (seed + 1) * 0x9E3779B97F4A7C15U) {}
+  static Chance of_environment() {
+    const char* setting = std::getenv("TRANSFORMER_EMULATOR_SEED");
+    return Chance(setting != nullptr ? std::strtoull(setting, nullptr, 10) : 0);
+  }
   bool wanted() const { return state_ != 0; }
   // 0 … n - 1.
   std::uint32_t below(std::uint32_t n) {
@@ -19,13 +24,8 @@ class Chance {
   bool one_in(std::uint32_t n) { return wanted() && below(n) == 0; }
 
  private:
-  static std::uint64_t seed() {
-    const char* setting = std::getenv("TRANSFORMER_EMULATOR_SEED");
-    const std::uint64_t n = setting != nullptr ? std::strtoull(setting, nullptr, 10) : 0;
-    return n == 0 ? 0 : (n + 1) * 0x9E3779B97F4A7C15U;
-  }
-  std::uint64_t state_ = seed();
+  std::uint64_t state_;
 };
-inline Chance chance;  // of the thread that runs the card's work
+inline Chance chance = Chance::of_environment();  // of the thread that runs the card's work
 
 }  // namespace emulator
