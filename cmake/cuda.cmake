@@ -75,4 +75,6 @@ function(emulate_cuda)
   target_include_directories(transformer_cuda BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/tests/emulator/include)
   target_compile_options(transformer_cuda PRIVATE $<$<CONFIG:Release>:-O2> -march=native -ffp-contract=fast -fno-strict-aliasing
                          -Wno-unknown-pragmas)
+  # What a card would refuse, or read from anywhere.
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-fsanitize=alignment,bounds;-fsanitize-undefined-trap-on-error")
 endfunction()

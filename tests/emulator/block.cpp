@@ -32,9 +32,9 @@ struct Meeting {
   std::vector<Thread*> waiting;
 };
 struct Warp {
-  unsigned alive = 0;    // lanes that have not ended
-  unsigned open = 0;     // meetings that somebody waits at
-  Meeting meetings[32];  // by the lowest lane
+  unsigned alive = 0;  // lanes that have not ended
+  unsigned open = 0;   // those of the meetings that somebody waits at: one for each mask
+  Meeting meetings[32];
 };
 
 struct Block {
@@ -115,6 +115,13 @@ void check_meeting(Meeting& meeting, unsigned mask, const char* what, const Wher
   }
 }
 
+// Lanes that are ahead may wait at another one already.
+Meeting& meeting_of(Warp& warp, unsigned mask) {
+  for (unsigned open = warp.open; open != 0; open &= open - 1)
+    if (Meeting& meeting = warp.meetings[std::countr_zero(open)]; meeting.mask == mask) return meeting;
+  return warp.meetings[std::countr_one(warp.open)];
+}
+
 void join_lanes(Meeting& meeting, unsigned warp) {
   Slot* lanes[32] = {};
   Block& b = block();
@@ -122,7 +129,7 @@ void join_lanes(Meeting& meeting, unsigned warp) {
   if (b.now != nullptr && b.now->number / 32 == warp && (meeting.came >> (b.now->number % 32) & 1U) != 0)
     lanes[b.now->number % 32] = &b.now->slot;
   meeting.together(lanes, meeting.came);
-  b.warps[warp].open &= ~(1U << std::countr_zero(meeting.mask));
+  b.warps[warp].open &= ~(1U << (&meeting - b.warps[warp].meetings));
   release(meeting);
 }
 
@@ -270,11 +277,11 @@ void meet_warp(unsigned mask, Together together, const char* what, const Where& 
   const unsigned number = b.now->number, lane = number % 32;
   Warp& warp = b.warps[number / 32];
   if ((mask >> lane & 1U) == 0) stop("a thread is not in its own mask");
-  Meeting& meeting = warp.meetings[std::countr_zero(mask)];
+  Meeting& meeting = meeting_of(warp, mask);
   check_meeting(meeting, mask, what, where);
   meeting.together = together;
   meeting.came |= 1U << lane;
-  warp.open |= 1U << std::countr_zero(mask);
+  warp.open |= 1U << (&meeting - warp.meetings);
   if (meeting.came != (mask & warp.alive)) return wait_at(meeting);
   join_lanes(meeting, number / 32);
   pass_on();
