@@ -61,18 +61,22 @@ std::string in_words(const char* what, const Where& where) {
   return std::string(what) + " of " + (file != nullptr ? file + 1 : where.file_name()) + ":" + std::to_string(where.line());
 }
 
-void release(Meeting& meeting) {
+// A warp goes on at once, so that its stacks stay in the cache; after a barrier all do in turn.
+void release(Meeting& meeting, bool at_once) {
   Block& b = block();
-  for (Thread* thread : meeting.waiting) thread->waits_at = nullptr, b.ready.push_back(thread);
+  for (Thread* thread : meeting.waiting) {
+    thread->waits_at = nullptr;
+    if (at_once) b.ready.push_front(thread);
+    else b.ready.push_back(thread);
+  }
   meeting.waiting.clear();
   meeting.came = 0;
 }
 
-// Who goes on next: a thread that has not begun, or one that waits no more. Null: there is neither.
+// Who goes on next: one that waits no more, or one that has not begun. Null: there is neither.
 Thread* next_thread() {
   Block& b = block();
-  if (b.started < b.threads && (b.ready.empty() || !chance.one_in(2))) {
-    if (b.idle.empty()) return nullptr;
+  if (b.started < b.threads && (b.ready.empty() || chance.one_in(2))) {
     Thread* thread = b.idle.back();
     b.idle.pop_back();
     return thread;
@@ -130,7 +134,7 @@ void join_lanes(Meeting& meeting, unsigned warp) {
     lanes[b.now->number % 32] = &b.now->slot;
   meeting.together(lanes, meeting.came);
   b.warps[warp].open &= ~(1U << (&meeting - b.warps[warp].meetings));
-  release(meeting);
+  release(meeting, true);
 }
 
 unsigned alive_in_group(unsigned group) {
@@ -148,7 +152,7 @@ void end_thread(Thread& thread) {
   const unsigned warp = thread.number / 32, lane = thread.number % 32;
   b.warps[warp].alive &= ~(1U << lane);
   --b.alive;
-  if (b.barrier.came > 0 && b.barrier.came == b.alive) release(b.barrier);
+  if (b.barrier.came > 0 && b.barrier.came == b.alive) release(b.barrier, false);
   for (unsigned open = b.warps[warp].open; open != 0; open &= open - 1) {
     Meeting& meeting = b.warps[warp].meetings[std::countr_zero(open)];
     if (meeting.came == (meeting.mask & b.warps[warp].alive)) join_lanes(meeting, warp);
@@ -291,7 +295,7 @@ void meet_block(const Where& where) {
   Block& b = block();
   check_meeting(b.barrier, ~0U, "__syncthreads", where);
   if (++b.barrier.came != b.alive) return wait_at(b.barrier);
-  release(b.barrier);
+  release(b.barrier, false);
   pass_on();
 }
 
@@ -304,7 +308,7 @@ void meet_warpgroup(void (*together)(), const char* what, const Where& where) {
     return wait_at(b.groups[group]);
   }
   together();
-  release(b.groups[group]);
+  release(b.groups[group], true);
   pass_on();
 }
 
