@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "backend/cuda/ptx.cuh"
 #include "backend/kernels.h"
 
 namespace transformer {
@@ -24,16 +25,8 @@ struct ExactMath {
 // take longer than the way to memory and back.
 struct RoughMath {
   __device__ static float exp(float x) { return power_of_two(1.44269504F * x); }
-  __device__ static float power_of_two(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-  }
-  __device__ static float inverse(float x) {
-    float y;
-    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-  }
+  __device__ static float power_of_two(float x) { return ptx::power_of_two(x); }
+  __device__ static float inverse(float x) { return ptx::inverse(x); }
   // Abramowitz and Stegun 7.1.26, whose error is 1.5e-7.
   __device__ static float normal(float x, float& density) {
     const float e = exp(-0.5F * x * x), t = inverse(1.0F + 0.3275911F * 0.707106781F * fabsf(x));

@@ -22,7 +22,7 @@ constexpr int kLongBlocks = D <= 64 ? 3 : 2;  // on a multiprocessor
 template <int D, bool kBiased>
 __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>)
     attention_backward_keys(AttentionProblem p, int blocks, const uint2* kept_keys) {
-  extern __shared__ __align__(1024) unsigned char bytes[];
+  SHARED_OF_LAUNCH(bytes, __align__(1024) unsigned char);
   const int place = static_cast<int>(blockIdx.x) / blocks, first_key = static_cast<int>(blockIdx.x) % blocks * 64;
   const int sequence = place / p.kv_heads, kv_head = place % p.kv_heads, shared_by = p.heads / p.kv_heads;
   HeadPlace at(p, sequence, kv_head * shared_by);
@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(kLongThreads)
 template <int D, bool kBiased>
 __global__ void __launch_bounds__(kLongThreads, kLongBlocks<D>)
     attention_backward_queries(AttentionProblem p, int blocks, uint32_t* kept_keys, float* diagonals, int width) {
-  extern __shared__ __align__(1024) unsigned char bytes[];
+  SHARED_OF_LAUNCH(bytes, __align__(1024) unsigned char);
   const int place = static_cast<int>(blockIdx.x) / blocks;
   const int first = (blocks - 1 - static_cast<int>(blockIdx.x) % blocks) * 64;  // causal: the long ones first
   const HeadPlace at(p, place / p.heads, place % p.heads);

@@ -57,7 +57,7 @@ __device__ void short_stats(const AttentionProblem& p, const HeadPlace& at, int 
 // Grid: key-value heads × sequences; a warp for every 16 keys.
 template <int D, bool kBiased>
 __global__ void __launch_bounds__(ShortLayout<D>::kMostThreads, D <= 64 ? 2 : 1) attention_backward_short(AttentionProblem p) {
-  extern __shared__ __align__(16) unsigned char bytes[];
+  SHARED_OF_LAUNCH(bytes, __align__(16) unsigned char);
   const ShortLayout<D> layout(p.queries.longest, p.keys.longest, p.dropout.threshold > 0);
   const int sequence = static_cast<int>(blockIdx.x) / p.kv_heads, kv_head = static_cast<int>(blockIdx.x) % p.kv_heads;
   const int shared_by = p.heads / p.kv_heads, lane = lane_id(), warp = warp_id(), warps = static_cast<int>(blockDim.x) / 32;

@@ -32,7 +32,7 @@ __device__ void load_columns(const T* from, float (&to)[N]) {
 // Grid: pieces × kv heads × sequences. kRows rows at a time.
 template <class T, int kRows, bool kWide>
 __global__ void __launch_bounds__(kDecodeThreads) attention_decode_piece(AttentionProblem p, DecodePieces to) {
-  extern __shared__ float memory[];
+  SHARED_OF_LAUNCH(memory, float);
   __shared__ int key_rows[kPiece];
   wait_for_last();
   constexpr int N = kWide ? 16 / sizeof(T) : 1, kColumns = kLanes * N;

@@ -17,7 +17,7 @@ constexpr int kMostGroups = D <= 64 ? 2 : 3;  // warpgroups of a block
 // Grid: query blocks × heads × sequences. Scores are kept as multiples of log2(e), so that their exponentials are powers of two.
 template <int D, int kGroups, bool kBiased>
 __global__ void __launch_bounds__(kGroups * 128, kGroups == 1 ? 5 - D / 64 : 3 - D / 64) attention_forward(AttentionProblem p, int blocks) {
-  extern __shared__ __align__(1024) unsigned char bytes[];
+  SHARED_OF_LAUNCH(bytes, __align__(1024) unsigned char);
   const int lane = lane_id(), group = warp_id() / 4, row = warp_id() % 4 * 16;
   const int place = static_cast<int>(blockIdx.x) / blocks, block = blocks - 1 - static_cast<int>(blockIdx.x) % blocks;  // long ones first
   const HeadPlace at(p, place / p.heads, place % p.heads);

@@ -21,7 +21,7 @@ __device__ float over_16_lanes_sum(float x) {
 // Grid: query blocks × chunks of 64 columns × heads × sequences.
 template <class T>
 __global__ void __launch_bounds__(kThreads) attention_forward_general(AttentionProblem p, int blocks, int chunks) {
-  extern __shared__ float memory[];
+  SHARED_OF_LAUNCH(memory, float);
   float *q_tile = memory, *k_tile = memory + kSize, *v_tile = memory + 2 * kSize, *p_tile = memory + 3 * kSize;
   const Thread t;
   const int place = static_cast<int>(blockIdx.x) / (blocks * chunks), part = static_cast<int>(blockIdx.x) % (blocks * chunks);
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kThreads) attention_forward_general(AttentionP
 // Grid: query blocks × key blocks × heads × sequences.
 template <class T>
 __global__ void __launch_bounds__(kThreads) attention_weights_general(AttentionProblem p, int q_blocks, int k_blocks) {
-  extern __shared__ float memory[];
+  SHARED_OF_LAUNCH(memory, float);
   const Thread t;
   const int place = static_cast<int>(blockIdx.x) / (q_blocks * k_blocks), part = static_cast<int>(blockIdx.x) % (q_blocks * k_blocks);
   const HeadPlace at(p, place / p.heads, place % p.heads);

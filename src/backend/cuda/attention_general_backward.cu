@@ -70,7 +70,7 @@ __device__ void gradients(const AttentionProblem& p, const HeadPlace& at, int fi
 // Grid: key blocks × chunks of 64 columns × kv heads × sequences.
 template <class T>
 __global__ void __launch_bounds__(kThreads) attention_keys_general(AttentionProblem p, int blocks, int chunks) {
-  extern __shared__ float memory[];
+  SHARED_OF_LAUNCH(memory, float);
   float *q_tile = memory, *k_tile = memory + kSize, *v_tile = memory + 2 * kSize, *g_tile = memory + 3 * kSize,
         *turned = memory + 4 * kSize;
   const int place = static_cast<int>(blockIdx.x) / (blocks * chunks), part = static_cast<int>(blockIdx.x) % (blocks * chunks);
@@ -130,7 +130,7 @@ __device__ void tile_gradients(const AttentionProblem& p, const HeadPlace& at, i
 // Grid: query blocks × chunks of 64 columns × heads × sequences.
 template <class T>
 __global__ void __launch_bounds__(kThreads) attention_queries_general(AttentionProblem p, int blocks, int chunks) {
-  extern __shared__ float memory[];
+  SHARED_OF_LAUNCH(memory, float);
   float* ds = memory + 4 * kSize;
   const int place = static_cast<int>(blockIdx.x) / (blocks * chunks), part = static_cast<int>(blockIdx.x) % (blocks * chunks);
   const HeadPlace at(p, place / p.heads, place % p.heads);
@@ -163,7 +163,7 @@ struct BiasParts {
 // Grid: tiles × heads × parts.
 template <class T>
 __global__ void __launch_bounds__(kThreads) attention_bias_gradient(AttentionProblem p, BiasParts b) {
-  extern __shared__ float memory[];
+  SHARED_OF_LAUNCH(memory, float);
   float* total = memory + 4 * kSize;
   const Thread t;
   int i = static_cast<int>(blockIdx.x);
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(kThreads) attention_bias_gradient(AttentionPro
 // One head's sums over diagonals, of a part of all (sequence, query block) pairs; `to` [parts, heads, columns].
 template <class T>
 __global__ void __launch_bounds__(kThreads) attention_relative_gradient(AttentionProblem p, int q_blocks, int parts, float* to) {
-  extern __shared__ float memory[];
+  SHARED_OF_LAUNCH(memory, float);
   float* ds = memory + 4 * kSize;
   const int head = static_cast<int>(blockIdx.x) % p.heads, part = static_cast<int>(blockIdx.x) / p.heads;
   const int columns = 2 * p.relative_longest - 1;

@@ -6,6 +6,7 @@
 
 #include "backend/cuda/attention.cuh"
 #include "backend/cuda/launch.h"
+#include "backend/cuda/ptx.cuh"
 
 namespace transformer::mma {
 
@@ -15,30 +16,14 @@ using std::uint32_t;
 template <int D>
 inline constexpr int kStride = D + 8;
 
-struct Fragment {
-  uint32_t r[4];
-};
-
 __device__ inline uint32_t shared_address(const void* p) { return static_cast<uint32_t>(__cvta_generic_to_shared(p)); }
 __device__ inline int lane_id() { return static_cast<int>(threadIdx.x) % 32; }
 __device__ inline int warp_id() { return static_cast<int>(threadIdx.x) / 32; }
 
-__device__ inline Fragment load_matrices(uint32_t address) {
-  Fragment f;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(f.r[0]), "=r"(f.r[1]), "=r"(f.r[2]), "=r"(f.r[3])
-               : "r"(address)
-               : "memory");
-  return f;
-}
-__device__ inline Fragment load_matrices_turned(uint32_t address) {
-  Fragment f;
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(f.r[0]), "=r"(f.r[1]), "=r"(f.r[2]), "=r"(f.r[3])
-               : "r"(address)
-               : "memory");
-  return f;
-}
+using ptx::Fragment;
+using ptx::load_matrices;
+using ptx::load_matrices_turned;
+using ptx::multiply_add;
 
 // A 16 × 16 block at (row, column) of a tile as an operand. left: [16 × k 16]; right: [k 16 × 16], two fragments of eight columns
 // (registers 0, 1 and 2, 3). left and right_as_it_lies take the block as it lies, right and left_turned its
@@ -64,11 +49,6 @@ __device__ inline Fragment right_as_it_lies(uint32_t tile, int stride, int row, 
   return load_matrices_turned(block_by_rows(tile, stride, row, column));
 }
 
-__device__ inline void multiply_add(float (&c)[4], const Fragment& a, uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a.r[0]), "r"(a.r[1]), "r"(a.r[2]), "r"(a.r[3]), "r"(b0), "r"(b1));
-}
 // Both halves of a right operand.
 __device__ inline void multiply_add(float (&c0)[4], float (&c1)[4], const Fragment& a, const Fragment& b) {
   multiply_add(c0, a, b.r[0], b.r[1]);
@@ -84,21 +64,13 @@ __device__ inline Fragment as_left(const float (&c0)[4], const float (&c1)[4]) {
   return {{pack(c0[0], c0[1]), pack(c0[2], c0[3]), pack(c1[0], c1[1]), pack(c1[2], c1[3])}};
 }
 
-__device__ inline float exp2_of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
+__device__ inline float exp2_of(float x) { return ptx::power_of_two(x); }
 
 // --- copies to shared memory that run beside the computation -------------------------------------------------------------------
-__device__ inline void copy_async(uint32_t to, const void* from, bool there) {  // 16 bytes, or as many zeros
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there ? 16 : 0) : "memory");
-}
-__device__ inline void copy_async_8(uint32_t to, const void* from, bool there) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;" ::"r"(to), "l"(from), "r"(there ? 8 : 0) : "memory");
-}
-__device__ inline void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-__device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+using ptx::commit_copies;
+using ptx::copy_async;
+using ptx::copy_async_8;
+using ptx::wait_for_copies;
 
 // tile [rows, D] = rows first … of one head; zeros beyond `count` rows and head_dim columns. All threads of the block take part.
 template <int D>

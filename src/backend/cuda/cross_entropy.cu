@@ -48,7 +48,7 @@ template <class T, class Index, bool held>
 __global__ void __launch_bounds__(most_threads, 2)
     cross_entropy_rows(Rows<T> logits, std::int64_t cols, const Index* targets, std::int64_t ignore, float smoothing, bool want_gradient,
                        const std::int64_t* count, float* losses, bool wide) {
-  extern __shared__ uint4 memory[];
+  SHARED_OF_LAUNCH(memory, uint4);
   const std::int64_t row = blockIdx.x, target = targets[row];
   T *z = logits.at(row, 0), *kept = held ? reinterpret_cast<T*>(memory) : z;
   if (target == ignore) {

@@ -4,6 +4,7 @@
 // before that it may fetch what nobody writes, such as weights. Older cards cannot do that: there it is started as any other.
 
 #include "backend/cuda/launch.h"
+#include "backend/cuda/ptx.cuh"
 
 namespace transformer {
 
@@ -16,14 +17,8 @@ void launch_early(Context& ctx, const char* name, void (*kernel)(Parameters...),
   device.use();
   if (shared > 48 * 1024)
     check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)), name);
-  cudaLaunchAttribute early{};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid, config.blockDim = block, config.dynamicSmemBytes = shared, config.stream = device.stream();
-  config.attrs = &early, config.numAttrs = 1;
   device.launching();
-  check_cuda(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), name);
+  check_cuda(start_early(name, kernel, grid, block, shared, device.stream(), static_cast<Parameters>(arguments)...), name);
   device.launched(name);
 }
 
@@ -44,7 +39,7 @@ __device__ inline void let_next_begin() {
 __device__ inline void fetch_ahead(const void* from, std::int64_t bytes) {
 #if __CUDA_ARCH__ >= 900
   for (std::int64_t at = std::int64_t{threadIdx.x % 32} * 128; at < bytes; at += 32 * 128)
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const std::byte*>(from) + at));
+    ptx::fetch_ahead(static_cast<const std::byte*>(from) + at);
 #endif
 }
 

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/kernels.h"
 #include "backend/cuda/pass.h"
+#include "backend/cuda/start.h"
 
 namespace transformer {
 
@@ -21,7 +22,7 @@ void launch(Context& ctx, const char* name, void (*kernel)(Parameters...), dim3 
   if (CudaPass* pass = device.pass())
     return pass->add_kernel<Parameters...>(name, kernel, grid, block, shared, static_cast<Parameters>(arguments)...);
   device.launching();
-  kernel<<<grid, block, shared, device.stream()>>>(static_cast<Parameters>(arguments)...);
+  start(name, kernel, grid, block, shared, device.stream(), static_cast<Parameters>(arguments)...);
   device.launched(name);
 }
 

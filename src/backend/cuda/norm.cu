@@ -196,7 +196,7 @@ constexpr unsigned backward_teams(int team) { return team >= 128 ? 1 : 256 / sta
 // The bound: of a block of 512 threads no thread may have more than 128 registers, or it does not start.
 template <class T, int team, int turns, bool pairs>
 __global__ void __launch_bounds__(backward_teams(team) * team, 1) norm_backward_rows(const NormBackwardRows<T> a) {
-  extern __shared__ float shared[];  // [teams, 2, cols]
+  SHARED_OF_LAUNCH(shared, float);  // [teams, 2, cols]
   const int thread = static_cast<int>(threadIdx.x);
   float by_weight[turns][8] = {}, by_bias[turns][8] = {};
   const float count = static_cast<float>(a.cols);

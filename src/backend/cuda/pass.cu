@@ -113,8 +113,8 @@ void CudaPasses::upload(const void* from, std::byte* to, std::size_t bytes) {
       return check_cuda(cudaMemcpyAsync(to, at, bytes, cudaMemcpyDeviceToDevice, stream), "upload");
     const std::size_t whole = bytes / 16;
     const auto blocks = static_cast<unsigned>(std::clamp<std::size_t>((whole + 255) / 256, 1, 128));
-    copy_bytes<<<blocks, 256, 0, stream>>>(reinterpret_cast<const uint4*>(at), reinterpret_cast<uint4*>(to), whole, at + whole * 16,
-                                           to + whole * 16, static_cast<int>(bytes % 16));
+    start("upload", copy_bytes, dim3(blocks), dim3(256), 0, stream, reinterpret_cast<const uint4*>(at), reinterpret_cast<uint4*>(to), whole,
+          at + whole * 16, to + whole * 16, static_cast<int>(bytes % 16));
   });
 }
 

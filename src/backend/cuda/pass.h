@@ -3,8 +3,6 @@
 // comes it is made a graph, and from then on a pass is one launch. The list has every argument of every kernel, so that a graph is used
 // only where it does exactly what was asked for; values that change from pass to pass come with the data (uploads), never as arguments.
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,6 +13,8 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "backend/cuda/start.h"
 
 namespace transformer {
 
@@ -49,7 +49,7 @@ class CudaPass {
     note(reinterpret_cast<const void*>(kernel));
     note(grid), note(block), note(shared);
     (note(arguments), ...);
-    add(name, [=](cudaStream_t stream) { kernel<<<grid, block, shared, stream>>>(arguments...); });
+    add(name, [=](cudaStream_t stream) { start(name, kernel, grid, block, shared, stream, arguments...); });
   }
 
  private:

@@ -1,0 +1,2 @@
+#pragma once
+// Empty: without NCCL_MAJOR the backend does without NCCL.
