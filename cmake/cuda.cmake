@@ -1,9 +1,7 @@
-# Whether the kernels for NVIDIA GPUs are built: TRANSFORMER_CUDA is ON, OFF, AUTO (where there is a toolkit), CARD (and a card) or EMULATED
-# (by the C++ compiler, for the card of tests/emulator). Sets TRANSFORMER_HAS_CUDA. What is built runs with and without a GPU: CUDA's runtime is linked in, cuBLASLt is opened when a GPU is first used.
+# Whether the kernels for NVIDIA GPUs are built: TRANSFORMER_CUDA is ON, OFF, AUTO (where there is a toolkit) or CARD (and a card). Sets
+# TRANSFORMER_HAS_CUDA. What is built runs with and without a GPU: CUDA's runtime is linked in, cuBLASLt is opened when a GPU is first used.
 set(TRANSFORMER_HAS_CUDA OFF)
-if(TRANSFORMER_CUDA STREQUAL "EMULATED")
-  set(TRANSFORMER_HAS_CUDA ON)
-elseif(NOT TRANSFORMER_CUDA STREQUAL "OFF" AND NOT (TRANSFORMER_CUDA STREQUAL "CARD" AND NOT EXISTS /dev/nvidiactl))
+if(NOT TRANSFORMER_CUDA STREQUAL "OFF" AND NOT (TRANSFORMER_CUDA STREQUAL "CARD" AND NOT EXISTS /dev/nvidiactl))
   # The cards at hand; without one, those of data centres. CMake's "native" will not do: the
   # matrix units of 9.0 need the code of 90a.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
@@ -35,9 +33,9 @@ elseif(NOT TRANSFORMER_CUDA STREQUAL "OFF" AND NOT (TRANSFORMER_CUDA STREQUAL "C
   endif()
 endif()
 
-# add_cuda_kernels(TARGET): src/backend/cuda in place of the stub. Large files are compiled one by one, the others as two units, since
-# CUDA's headers take longer than any of them: what runs the device, and the kernels.
-function(add_cuda_kernels target)
+# cuda_sources(OUT): src/backend/cuda as it is compiled: large files one by one, the others as two units, since CUDA's headers take longer
+# than any of them: what runs the device, and the kernels.
+function(cuda_sources out)
   file(GLOB sources RELATIVE ${PROJECT_SOURCE_DIR}/src CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backend/cuda/*.cu)
   set(large ${sources})
   list(FILTER large INCLUDE REGEX "/(attention.*|elementwise|linear|memory|norm)\\.cu$")
@@ -47,34 +45,20 @@ function(add_cuda_kernels target)
   list(TRANSFORM large PREPEND ${PROJECT_SOURCE_DIR}/src/)
   unit_sources(running ${PROJECT_SOURCE_DIR}/src cuda_device.cu ${running})
   unit_sources(kernels ${PROJECT_SOURCE_DIR}/src cuda_kernels.cu ${sources})
-  add_library(transformer_cuda OBJECT ${large} ${running} ${kernels})
+  set(${out} ${large} ${running} ${kernels} PARENT_SCOPE)
+endfunction()
+
+# add_cuda_kernels(TARGET): src/backend/cuda in place of the stub.
+function(add_cuda_kernels target)
+  cuda_sources(sources)
+  add_library(transformer_cuda OBJECT ${sources})
   set_target_properties(transformer_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:transformer_cuda>)
-  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
-  if(TRANSFORMER_CUDA STREQUAL "EMULATED")
-    emulate_cuda(${large} ${running} ${kernels})
-  endif()
   target_include_directories(transformer_cuda PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(transformer_cuda PRIVATE fmt::fmt)
-  if(TRANSFORMER_CUDA STREQUAL "EMULATED")
-    return()
-  endif()
   # nvcc takes fmt's checks at compile time for errors: there a wrong message is found when it is written.
   target_compile_definitions(transformer_cuda PRIVATE FMT_CONSTEVAL= FMT_USE_CONSTEXPR=1)
   target_compile_options(transformer_cuda PRIVATE --expt-relaxed-constexpr)
+  target_link_libraries(transformer_cuda PRIVATE fmt::fmt)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:transformer_cuda>)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(${target} PRIVATE CUDA::cudart_static ${CMAKE_DL_LIBS})
-endfunction()
-
-# emulate_cuda(SOURCE...): the kernels are C++ too where tests/emulator/include is found before anything else. As with nvcc, values of
-# different types may lie at one place, and a product and a sum are rounded once.
-function(emulate_cuda)
-  set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
-  file(GLOB emulator CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/emulator/*.cpp)
-  list(FILTER emulator EXCLUDE REGEX "_test\\.cpp$")
-  target_sources(transformer_cuda PRIVATE ${emulator})
-  target_include_directories(transformer_cuda BEFORE PRIVATE ${PROJECT_SOURCE_DIR}/tests/emulator/include)
-  target_compile_options(transformer_cuda PRIVATE $<$<CONFIG:Release>:-O2> -march=native -ffp-contract=fast -fno-strict-aliasing
-                         -Wno-unknown-pragmas)
-  # What a card would refuse, or read from anywhere.
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-fsanitize=alignment,bounds;-fsanitize-undefined-trap-on-error")
 endfunction()
